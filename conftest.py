@@ -1,4 +1,4 @@
-"""What the tests of several rooms share: how hypothesis runs, and streams over coded audio."""
+"""Settings and fixtures that several test folders share: hypothesis, and streams of coded audio."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from hypothesis import settings
 import pytest
 
 # No deadline, because a slow test on a busy machine is not a failure; the same examples on every
-# run, because a test that fails must fail again.
+# run, because a failure must be reproducible.
 settings.register_profile("steady", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
 def coded():
-    """Return the module of coded audio: wlk-conformance is absent where a room needs no streams."""
+    """Return the module of coded audio; skip the test if wlk-conformance is not installed."""
     return pytest.importorskip("wlk_conformance.testing.coded_audio")
 
 
 @pytest.fixture(scope="session")
 def script(coded):
-    """Return the tokens of `speech`."""
+    """Return the coded tokens of `speech`."""
     return [coded.CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import nox
 
-nox.needs_version = ">=2025.11.12"  # sessions that require others
+nox.needs_version = ">=2025.11.12"  # for sessions that require others
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
 nox.options.sessions = ["lint", "types", "tests", "proofs"]
 
 ROOT = Path(__file__).parent
-DIST = ROOT / "dist"  # of the session build
-MAX_WHEEL = 12_000_000  # bytes, so that an install stays a matter of seconds
+DIST = ROOT / "dist"  # output of the session `build`
+MAX_WHEEL = 12_000_000  # bytes, so that an install takes only seconds
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
 _group = partial(nox.project.dependency_groups, PROJECT)
@@ -34,31 +34,31 @@ DISTRIBUTIONS = sorted(
     for pattern in ("[!.]*", "plugins/*")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
-# torch is pinned and installed first, so that one build serves all; the newest one may be gigabytes
-# of CUDA.  It is installed for PYTHON only: tests that need it are skipped on the newer Pythons.
+# torch is pinned and installed first, so that every package uses the same build; the newest one can
+# bring gigabytes of CUDA.  It is installed on PYTHON only; newer Pythons skip tests that need it.
 TORCH = "torch==2.13.0"
 PLUGINS = {
     path.parent.name: nox.project.load_toml(path)["project"]
     for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))
 }
-EXTRAS = {  # of a plugin, without those for CUDA
+EXTRAS = {  # by plugin, without those for CUDA
     name: tuple(extra for extra in project["optional-dependencies"] if "cuda" not in extra)
     for name, project in PLUGINS.items()
     if "optional-dependencies" in project
 }
 TORCH_EXTRAS = {"lora", "mlx", "torch"}  # mlx-whisper and mlx-qwen3-asr require torch
-# Each has an environment of its own, because their pins disagree, and a dependency group.
+# Each client has a dependency group, and its own environment, because their pins conflict.
 CLIENTS = ("openai", "livekit", "pipecat", "deepgram", "wyoming", "whisperlivekit")
-TESTS = sorted(  # a folder for each room
+TESTS = sorted(  # one folder for each distribution and group of tools
     path.relative_to(ROOT).as_posix()
     for pattern in ("tests", "[!.]*/tests", "plugins/*/tests", "tools/*/tests")
     for path in ROOT.glob(pattern)
 )
-# The digits models are too small to be divided among threads: two threads on two busy cores need
+# The digits models are too small to be divided among threads: two threads on two busy cores take
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 PYTEST = ("pytest", "-c", "pyproject.toml", "-q")
-PATIENT = ("-o", "faulthandler_timeout=0")  # no stack dump of a test that takes long
+PATIENT = ("-o", "faulthandler_timeout=0")  # no stack dump when a test takes long
 FOREIGN = ("-W", "default")  # warnings of other packages are not errors
 
 # Sessions that need every package share the environment of the session `everything`, because
@@ -68,12 +68,12 @@ BIN = ROOT / ".nox/everything" / ("Scripts" if os.name == "nt" else "bin")
 
 
 def _with_extras(path: Path, extras: tuple[str, ...]) -> str:
-    """Return the folder of a distribution with extras, as pip takes it."""
+    """Return pip's argument for the folder of a distribution with extras."""
     return f"{path}[{','.join(extras)}]" if extras else str(path)
 
 
 def _sources(*names: str) -> list[str]:
-    """Return pip's arguments for distributions by their folders, "serve[ray]" with an extra."""
+    """Return pip's arguments for folders of distributions, such as "serve[ray]"."""
     return [argument for name in names for argument in ("-e", str(ROOT / name))]
 
 
@@ -90,20 +90,20 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 
 @nox.session(python=PYTHON, reuse_venv=True, default=False)
 def everything(session: nox.Session) -> None:
-    """Install every distribution with all extras, the examples and all tools, once per change."""
+    """Install all distributions, extras, examples and tools, unless no pyproject.toml changed."""
     paths = [*DISTRIBUTIONS, ROOT / "examples/wlk-hello", ROOT / "examples/wlk-pocketsphinx"]
     projects = [path / "pyproject.toml" for path in (*paths, ROOT)]
     state = hashlib.sha256(b"".join(project.read_bytes() for project in projects))
     stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
     if stamp.exists():
         return
-    # pip would compile on one processor, for longer than the rest takes; most of -x is never used.
+    # pip compiles on one processor, which takes longer than the rest; little that -x skips is used.
     session.install("--no-compile", TORCH)
     sources = _sources(*(_with_extras(path, EXTRAS.get(path.name, ())) for path in paths))
     session.install("--no-compile", *_group("dev"), *_group("references"), *sources)
     compiler = ("-W", "ignore", "-m", "compileall", "-qq", "-j", "0", "-x", "/(models|sympy)/")
     packages = sorted(Path(session.virtualenv.location).glob("lib*/**/site-packages"))
-    # 1: templates among the packages are not valid Python.
+    # 1: some packages contain templates that are not valid Python.
     session.run("python", *compiler, *map(str, packages), success_codes=[0, 1])
     stamp.touch()
 
@@ -127,50 +127,50 @@ def types(session: nox.Session) -> None:
     _run(session, "mypy", "core/tests/typing", "examples/transcribe_file.py")
 
 
-#: The session proofs runs the suite, and compliance proves PocketSphinx: both tiers are minutes of
-#: its acoustic model on every call.
+#: Excludes what other sessions run: `proofs` runs the suite, and `compliance` proves PocketSphinx,
+#: whose acoustic model takes minutes in both tiers.
 MOST = ("-n", "2", "--ignore-glob=*/test_*conformance*.py")
 MOST += ("-k", "not pocketsphinx_keeps_the_contract")
 
 
 @shared()
 def tests(session: nox.Session) -> None:
-    """Run all tests but those marked slow; `nox -s tests -- PATH` runs some."""
+    """Run all tests except those marked slow; `nox -s tests -- PATH` runs some."""
     _run(session, *PYTEST, *(session.posargs or (*MOST, "-m", "not slow", *TESTS)))
 
 
 @shared(tags=["matrix"])
 def slow(session: nox.Session) -> None:
-    """Run the tests that are marked slow, a process for each room, because many load a model."""
+    """Run the tests marked slow, in one process per folder, because many load a model."""
     failed = []
-    for room in TESTS:
-        try:  # 5: no test of this room is slow
-            _run(session, *PYTEST, *MOST, "-m", "slow", room, success_codes=[0, 5])
+    for folder in TESTS:
+        try:  # 5: no test of this folder is slow
+            _run(session, *PYTEST, *MOST, "-m", "slow", folder, success_codes=[0, 5])
         except nox.command.CommandFailed:
-            failed.append(room)
+            failed.append(folder)
     if failed:
         session.error(f"tests failed in {', '.join(failed)}")
 
 
-REPORTS = ".nox/.cache/compliance"  # of proofs, until docs/compliance.md is written
+REPORTS = ".nox/.cache/compliance"  # reports of proofs, from which docs/compliance.md is written
 PROVE = ("python", "tools/prove.py", "--reports", REPORTS)  # backends, "--", arguments of the suite
 
 
 @shared()
 def proofs(session: nox.Session) -> None:
-    """Prove most plugins' backends against the contract tier, with few generated sessions."""
+    """Prove the backends of most plugins in the contract tier, with few generated sessions."""
     _run(session, *PROVE, *QUICK_PROOFS, "--", "--sessions=3")  # `speech` plays the default number
 
 
 @shared(tags=["matrix"])
 def speech(session: nox.Session) -> None:
-    """Prove one backend of each plugin against both tiers of the suite."""
+    """Prove one backend of each plugin in the contract and speech tiers."""
     _run(session, *PROVE, *(name for name in PROOFS if "quick" in PROOFS[name]), "--", "--speech")
 
 
 @shared(default=False)
 def compliance(session: nox.Session) -> None:
-    """Prove every backend in both tiers, check docs/compliance.md (`-- --write` writes it)."""
+    """Prove every backend in both tiers and check docs/compliance.md; `-- --write` writes it."""
     _run(session, *PROVE, "--", "--speech")
     page = ROOT / "docs" / "compliance.md"
     reports = [f"{REPORTS}/{name}.json" for name in PROOFS]
@@ -188,21 +188,21 @@ def real(session: nox.Session) -> None:
     folder = session.cache_dir / f"real-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:8]}"
     packages = folder / "packages"
     if not packages.exists():
-        # Most of it is only read, so that wheels for another platform will do.
+        # Mostly data is read from the wheels, so those for another platform work too.
         platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in (34, 28)]
         wheels = ("--only-binary=:all:", *platforms, "--no-deps")
         into = ("--quiet", "--no-compile", "--target", str(packages), "--require-hashes")
         pip = ("install", *wheels, *into, "-r", str(requirements))
         _run(session, "pip", *pip, success_codes=range(256))
         if not packages.exists():
-            session.skip("pip cannot install its weights, for the reason above")
-    given = ("--packages", str(packages), "--output")
-    recordings = (*given, str(folder / "recordings"), *session.posargs)
-    _run(session, "python", "tools/real/weights.py", *given, str(folder / "models"))
-    _run(session, "python", "tools/real/speakers.py", *given, str(folder / "models/speakers"))
+            session.skip("pip cannot install the weights, for the reason above")
+    common = ("--packages", str(packages), "--output")
+    recordings = (*common, str(folder / "recordings"), *session.posargs)
+    _run(session, "python", "tools/real/weights.py", *common, str(folder / "models"))
+    _run(session, "python", "tools/real/speakers.py", *common, str(folder / "models/speakers"))
     _run(session, "python", "tools/real/recordings.py", *recordings)
     session.env["WLK_REAL"] = str(folder)
-    parallel = ("-n", "2", "--dist", "loadgroup")  # a model is loaded by one process
+    parallel = ("-n", "2", "--dist", "loadgroup")  # each model is loaded by one process only
     _run(session, *PYTEST, *parallel, "tests/real")
 
 
@@ -214,7 +214,7 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
-    """Test wlk-core without plugins on the newer Pythons."""
+    """Test wlk-core without plugins on newer Pythons."""
     session.install(*TEST, *_sources("core", "conformance"))
     _pytest(session, "-n", "2", "core/tests")
 
@@ -226,7 +226,7 @@ def lowest_core(session: nox.Session) -> None:
     declared = [dependency.split(",")[0] for dependency in project["dependencies"]]
     session.install(*[item.replace(">=", "==") for item in declared], *TEST, "psutil")
     session.install("--no-deps", *_sources("core", "conformance"))
-    # Measured on PYTHON: the interpreter of 3.12.1 has crashed while coverage traced it.
+    # Coverage is measured on PYTHON, because Python 3.12.1 has crashed while being traced.
     _pytest(session, "-n", "2", "--cov", "--cov-report=", "core/tests")
 
 
@@ -254,8 +254,8 @@ def plugin(session: nox.Session, name: str) -> None:
     extras = tuple(extra for extra in EXTRAS[name] if extra not in TORCH_EXTRAS)
     chosen = _with_extras(ROOT / "plugins" / name, extras)
     session.install(*TEST, *_sources("core", "conformance", *parts, *serve, chosen))
-    rooms = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
-    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *rooms)
+    folders = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
+    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *folders)
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)
@@ -275,10 +275,10 @@ def build(session: nox.Session) -> None:
 
 
 def _install_wheels(session: nox.Session, *names: str) -> None:
-    """Install distributions, by default all: what they need from the index, then dist/ alone."""
+    """Install wheels, by default all: first their dependencies, then only the wheels of dist/."""
     wheels = {path.name.split("-")[0].replace("_", "-"): path for path in DIST.glob("*.whl")}
     folder = Path(session.create_tmp())
-    built = folder / "wheels.txt"  # keeps pip from asking the index for ours
+    built = folder / "wheels.txt"  # keeps pip from looking for our distributions on the index
     built.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
     names = names or tuple(wheels)
     session.install("--constraint", str(built), *names)
@@ -289,7 +289,7 @@ def _install_wheels(session: nox.Session, *names: str) -> None:
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False, requires=["build"])
 def wheels(session: nox.Session) -> None:
-    """Prove two backends without torch from the wheels of `build`, in the contract tier."""
+    """Prove two backends in the contract tier, from the wheels of `build` and without torch."""
     _install_wheels(session, "wlk-conformance", "wlk-whisper", "wlk-voxtral-mlx[cpu]")
     for backend in ("faster-whisper", "voxtral-mlx"):
         suite = ("wlk-conformance", backend, "--model", "digits", "--sessions", "3")
@@ -298,23 +298,23 @@ def wheels(session: nox.Session) -> None:
 
 @shared(default=False)
 def site(session: nox.Session) -> None:
-    """Build the documentation strictly, as a slow test does; the pages lie in site/."""
+    """Build the documentation strictly into site/, as a slow test does."""
     _run(session, "mkdocs", "build", "--strict", "--quiet")
 
 
 @shared(default=False)
 def benchmark_page(session: nox.Session) -> None:
-    """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
+    """Measure every backend that has a digits checkpoint and write docs/benchmarks.md."""
     _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
 
 
 @nox.session(python=PYTHON, default=False)
 @nox.parametrize("client", CLIENTS, ids=CLIENTS)
 def clients(session: nox.Session, client: str) -> None:
-    """Test wlk-serve with real clients, unmodified: nox -s clients, or "clients(livekit)"."""
+    """Test wlk-serve with unmodified clients: nox -s clients, or nox -s "clients(livekit)"."""
     protocols = [f"plugins/{name}" for name in PLUGINS if name.startswith("wlk-protocol-")]
     sources = _sources("core", "conformance", "serve", "plugins/wlk-whisper", *protocols)
-    is_part = client == "whisperlivekit"  # one module of it, without torch and all else it needs
+    is_part = client == "whisperlivekit"  # one module of it, without torch and other requirements
     if is_part:
         session.install("--no-deps", *_group(client))
     session.install(*TEST, *sources, *(() if is_part else _group(client)))
@@ -325,11 +325,11 @@ def clients(session: nox.Session, client: str) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def vllm(session: nox.Session) -> None:
-    """Test wlk-realtime against vLLM's own realtime connection, unmodified, without a GPU."""
+    """Test wlk-realtime against vLLM's own unmodified realtime connection, without a GPU."""
     session.install(TORCH)
     sources = _sources("core", "conformance", "plugins/wlk-realtime")
     session.install(*TEST, *sources, *_group("vllm-imports"))
-    session.install("--no-deps", *_group("vllm"))  # 340 MB; what it requires is many times that
+    session.install("--no-deps", *_group("vllm"))  # 340 MB; its dependencies are many times that
     _pytest(session, *FOREIGN, "plugins/wlk-realtime/tests/test_own_vllm.py")
 
 
@@ -372,16 +372,16 @@ def latency_peers(session: nox.Session) -> None:
 def whisperlivekit(session: nox.Session) -> None:
     """Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10."""
     parts = ("core", "conformance", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    peer = (*_group("whisperlivekit"), "safetensors>=0.4.3")  # which loads our checkpoint
+    peer = (*_group("whisperlivekit"), "safetensors>=0.4.3")  # safetensors loads our checkpoint
     session.install(TORCH, *peer, *(str(ROOT / part) for part in parts))
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
 
 
 @shared(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Try new generated input on every target, in rounds: nox -s fuzz -- [--minutes M]."""
+    """Fuzz every target with new generated input, in rounds: nox -s fuzz -- [--minutes M]."""
     parser = argparse.ArgumentParser(prog="nox -s fuzz --")
-    parser.add_argument("--minutes", type=float, default=0.0, help="begin rounds for this long")
+    parser.add_argument("--minutes", type=float, default=0.0, help="start rounds for this long")
     end = time.monotonic() + 60 * parser.parse_args(session.posargs).minutes
     session.env.update({"WLK_FUZZ": "full", "WLK_FUZZ_CASES": "1000"})
     while True:
@@ -392,7 +392,7 @@ def fuzz(session: nox.Session) -> None:
 
 @shared(default=False)
 def full(session: nox.Session) -> None:
-    """Run what is too long for CI: hour-long streams, a million generated inputs, benchmarks."""
+    """Run what takes too long for CI: hour-long streams, a million generated inputs, benchmarks."""
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, *PYTEST, *PATIENT, "tests")
     _run(session, *PROVE, "--", "--speech", "--long")

@@ -1,7 +1,7 @@
 """
-What sharing an engine saves: passes and engine runs of streams that are due together.
+Measure what batching saves: network passes and engine runs of streams that are due together.
 
-How many sessions a machine carries in real time is measured by `wlk-bench capacity`.
+`wlk-bench capacity` measures how many sessions a machine sustains in real time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wlk_core.plugins import EngineCalls
 
 STEP_SECONDS = 0.08  # a step of Voxtral
-ROUNDING = 1e-4  # of a probability
+ROUNDING = 1e-4  # tolerance for probabilities
 
 
 @attrs.frozen(kw_only=True)
@@ -35,11 +35,11 @@ class Contender:
     name: str
     load_options: dict[str, Any]
     stream_options: dict[str, Any]
-    due_seconds: float  #: of audio that streams are due with
+    due_seconds: float  #: seconds of audio after which a stream is due
 
     @property
     def title(self) -> str:
-        """The name, with the policy where it is an option."""
+        """The name, followed by the policy if one is set."""
         return " ".join((self.name, self.stream_options.get("policy", ""))).strip()
 
 
@@ -67,30 +67,28 @@ CONTENDERS = (
 
 
 def load(contender: Contender) -> Any:
-    """Return the loaded backend, warm."""
+    """Return the backend, loaded and warmed up."""
     backend = load_backend(contender.name, "digits", **contender.load_options)
     backend.warmup()
     return backend
 
 
 def clips(count: int, seconds: float) -> list[NDArray[np.float32]]:
-    """Return spoken digits, other ones for each stream."""
+    """Return spoken digits, different ones for each stream."""
     samples = round(seconds * SAMPLE_RATE)
     return [np.resize(connected_digits(12, seed=seed).audio, samples) for seed in range(count)]
 
 
 class Passes:
-    """The passes of a network, counted: one for each stream, or for several of them."""
+    """Count the passes of a network, each of which serves one stream or several."""
 
     def __init__(self, network: Any) -> None:
         self.encoder = self.decoder = 0
-        if hasattr(network, "forward_batch"):  # Voxtral: of one stream, too
+        if hasattr(network, "forward_batch"):  # Voxtral, which uses it for one stream too
             self._count(network, "encode_batch", "encoder")
             self._count(network, "forward_batch", "decoder")
-        elif hasattr(network, "new_batch"):  # Whisper
-            self._count(network, "encode", "encoder")
-            self._count_made(network, "new_decoder", {"forward": "decoder"})
-            self._count_made(network, "new_batch", {"encode": "encoder", "forward": "decoder"})
+        elif hasattr(network, "_new_batch"):  # Whisper, which runs one stream as a batch too
+            self._count_batches(network, {"encode": "encoder", "forward": "decoder"})
 
     @property
     def count(self) -> tuple[int, int]:
@@ -106,21 +104,20 @@ class Passes:
 
         setattr(owner, method, counted)
 
-    def _count_made(self, network: Any, method: str, counters: dict[str, str]) -> None:
-        make = getattr(network, method)
+    def _count_batches(self, network: Any, counters: dict[str, str]) -> None:
+        create = network._new_batch  # noqa: SLF001 -- each batch, also that of one stream
 
-        def made(*arguments: Any) -> Any:
-            owner = make(*arguments)
-            if not hasattr(owner, "encoder_output"):  # a decoder of a batch, which counts itself
-                for name, counter in counters.items():
-                    self._count(owner, name, counter)
-            return owner
+        def counted(*arguments: Any) -> Any:
+            batch = create(*arguments)
+            for name, counter in counters.items():
+                self._count(batch, name, counter)
+            return batch
 
-        setattr(network, method, made)
+        network._new_batch = counted  # noqa: SLF001 -- as above
 
 
 def due_together(contender: Contender, streams: int, seconds: float) -> None:
-    """Print passes, runs and calls of streams that are due at the same time, and their words."""
+    """Compare streams that are due together with the same streams alone: work and words."""
     backend = load(contender)
     calls: EngineCalls = backend.engine_calls
     passes = Passes(getattr(backend.engine, "network", None))
@@ -134,18 +131,18 @@ def due_together(contender: Contender, streams: int, seconds: float) -> None:
         turn = threading.Barrier(streams)
         drivers = list(threads.map(lambda clip: _run(backend, contender, clip, turn), audio))
     batch_seconds, together = time.process_time() - began, _since(first, passes)
-    made, runs = calls.count - count, calls.batch_count - run_count
+    call_count, runs = calls.count - count, calls.batch_count - run_count
     same = sum(_has_words_of(driver, other) for driver, other in zip(drivers, solo, strict=True))
     print(
-        f"{contender.title}: {streams} streams that are due together each "
-        f"{contender.due_seconds:g} s: {made} engine calls in {runs or made} runs "
-        f"({(runs or made) / made:.2f} a call), words, times and probabilities of {same} of "
-        f"{streams} as alone"
+        f"{contender.title}: {streams} streams that are due together every "
+        f"{contender.due_seconds:g} s: {call_count} engine calls in {runs or call_count} runs "
+        f"({(runs or call_count) / call_count:.2f} per call); {same} of {streams} streams have "
+        "the same words, times and probabilities as alone"
     )
     print(
         f"  {solo_seconds:.1f} s of processor time alone, {batch_seconds:.1f} s together: "
         f"{streams * seconds / solo_seconds:.0f} and {streams * seconds / batch_seconds:.0f} "
-        f"sessions a core"
+        f"sessions per core"
     )
     if sum(alone):
         print(
@@ -154,7 +151,7 @@ def due_together(contender: Contender, streams: int, seconds: float) -> None:
         )
     if contender.due_seconds == STEP_SECONDS:
         steps = max(driver.processor.stats.encoder_frames for driver in drivers) / 8
-        print(f"  {together[1] / steps:.2f} forwards in each step of 80 ms")
+        print(f"  {together[1] / steps:.2f} forwards per step of 80 ms")
 
 
 def _since(first: tuple[int, int], passes: Passes) -> tuple[int, int]:
@@ -179,7 +176,7 @@ def _run(
 
 
 def _has_words_of(driver: StreamDriver, other: StreamDriver) -> bool:
-    """Return whether text and times are equal, and probabilities up to rounding."""
+    """Return whether text and times are equal, and probabilities within ROUNDING."""
     return len(driver.tokens) == len(other.tokens) and all(
         (token.text, token.start, token.end) == (same.text, same.start, same.end)
         and (token.probability is None or abs(token.probability - same.probability) < ROUNDING)
@@ -191,8 +188,8 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backends", nargs="*", default=sorted({c.name for c in CONTENDERS}))
-    parser.add_argument("--streams", type=int, default=8, help="that are due together")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of audio in each measurement")
+    parser.add_argument("--streams", type=int, default=8, help="streams that are due together")
+    parser.add_argument("--seconds", type=float, default=20.0, help="audio in each measurement")
     arguments = parser.parse_args()
     for contender in CONTENDERS:
         if contender.name not in arguments.backends:

@@ -1,4 +1,4 @@
-"""The cost of wlk-core itself: start-up, a chunk of audio, an hour of stream."""
+"""Measure the cost of wlk-core itself: start-up, a chunk of audio, an hour of stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wlk_conformance.testing import CodedToken, encode
 from wlk_core.processor import SAMPLE_RATE
 
 CHUNK = 1600  # samples: 100 ms
-ROUND = 61.0  # seconds: a minute of speech and the pause after it
+ROUND = 61.0  # seconds: a minute of speech and the pause that follows
 WARM_UP = 2 * ROUND  # left out, because caches and pools fill up first
 
 
@@ -32,15 +32,15 @@ def seconds(arguments: list[str]) -> float:
 
 def start_up(repeats: int = 15) -> None:
     """Print the cost of `wlk-core --help` against a bare interpreter."""
-    # In turns, so that other load of the machine affects both; the best of each counts.
+    # The commands take turns, so that other load affects both; the fastest run of each counts.
     commands = (["-c", "pass"], ["-m", "wlk_core", "--help"])
     rounds = [
         [seconds([sys.executable, *arguments]) for arguments in commands] for _ in range(repeats)
     ]
-    bare, helping = map(min, zip(*rounds, strict=True))
+    bare, with_help = map(min, zip(*rounds, strict=True))
     print(
-        f"--help against a bare interpreter: {helping / bare:.1f}x "
-        f"({helping * 1000:.0f} ms against {bare * 1000:.0f} ms; target <= 5x)"
+        f"--help against a bare interpreter: {with_help / bare:.1f}x "
+        f"({with_help * 1000:.0f} ms against {bare * 1000:.0f} ms; target <= 5x)"
     )
 
 
@@ -51,10 +51,10 @@ def minute() -> np.ndarray:
 
 def chunk_cost(minutes: int) -> None:
     """
-    Print the cost of a chunk of 100 ms beyond the engine's own time.
+    Print the cost of a 100 ms chunk beyond the engine's own time.
 
-    The calls are made here, because a recorder works between them.  That leaves a cold cache to
-    calls of microseconds, which then take a third longer.
+    The calls are made directly, because the work of a recorder between them would leave the caches
+    cold, and calls that take microseconds would then take a third longer.
     """
     audio = minute()
     stream = ScriptedBackend().create_processor()
@@ -80,15 +80,15 @@ def hour() -> None:
     """Print the growth of memory over an hour of stream."""
     rounds = 60 * [minute(), Pause(1.0)]
     stream = ScriptedBackend().create_processor()
-    # One point a minute is stored, because the whole log would itself be growing memory.
+    # Only one point per minute is stored, because storing the whole log would itself take memory.
     hours: list[float] = []
     megabytes: list[float] = []
     for event in record_stream(stream, rounds, chunk_seconds=CHUNK / SAMPLE_RATE):
         if isinstance(event, AudioIn) and event.audio_time >= WARM_UP + len(hours) * ROUND:
             hours.append(event.audio_time / HOUR)
             megabytes.append((event.resident_bytes or peak_bytes()) / 1e6)
-    grown = slope(list(zip(hours, megabytes, strict=True)))
-    print(f"resident memory over an hour of stream: {grown:+.2f} MB an hour (target <= 1)")
+    growth = slope(list(zip(hours, megabytes, strict=True)))
+    print(f"resident memory over an hour of stream: {growth:+.2f} MB an hour (target <= 1)")
 
 
 def peak_bytes() -> float:

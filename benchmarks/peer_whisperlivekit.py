@@ -1,12 +1,12 @@
 """
-The cost of the published whisperlivekit on the audio and schedule of benchmarks/whisper.py.
+Measure the published whisperlivekit on the audio and schedule of benchmarks/whisper.py.
 
 With --data it runs the recordings of benchmarks/real_speech.py instead, whose --peer prints the
 results.
 
 It runs in an environment of its own (`nox -s whisperlivekit`) on the same checkpoint, in the
-formats of its own loaders.  Its online processors are driven as by its server, a chunk of audio at
-a time, without voice activity detection.  The models are counted from outside and not changed.
+formats of its own loaders.  Its online processors are driven as its server does, one chunk of audio
+at a time, without voice activity detection.  The models are counted from outside and not changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VERSION = "0.2.26"
 CTRANSLATE2 = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 TRANSFORMERS = checkpoint_directory()
 SOT_LENGTH = 4  # tokens before the text of an alignment: start, language, task, no timestamps
-# Otherwise the defaults of the package.
+# Everything else has the defaults of the package.
 COMMON = {"lan": "en", "vac": False, "warmup_file": ""}
 LOCAL_AGREEMENT = {
     "backend_policy": "localagreement",
@@ -81,7 +81,7 @@ class PublishedStream:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a chunk waits: the package decodes once a chunk, and again if called again."""
+        """Whether a chunk waits: the package decodes on every call, and should once per chunk."""
         return self._is_due
 
     @property
@@ -103,16 +103,16 @@ class PublishedStream:
         return self._call(self._inner.process_iter)
 
     def finish(self) -> Emission:
-        """End the stream as the server does: by finish, or by a silence if there is no finish."""
-        ends = hasattr(self._inner, "finish")
-        return self._call(self._inner.finish if ends else self._inner.start_silence)
+        """End the stream as the server does: with `finish`, or else with `start_silence`."""
+        has_finish = hasattr(self._inner, "finish")
+        return self._call(self._inner.finish if has_finish else self._inner.start_silence)
 
     def get_buffer(self) -> Transcript:
-        """Return nothing, because the hypothesis is not measured."""
+        """Return an empty hypothesis, because it is not measured."""
         return Transcript()
 
     def close(self) -> None:
-        """Do nothing: the engine is shared, and the rest is memory."""
+        """Do nothing: the engine is shared, and there is nothing else to release."""
 
     def _call(self, call: Callable[[], tuple[list[Any], float]]) -> Emission:
         began = perf_counter()
@@ -128,7 +128,7 @@ class PublishedStream:
 
 @attrs.frozen
 class PublishedBackend:
-    """What run_benchmark needs of a backend; one stream at a time, as their work is one count."""
+    """The part of a backend that run_benchmark uses; streams share counters, so run one by one."""
 
     open_stream: Callable[[], PublishedStream]
 
@@ -140,13 +140,13 @@ class PublishedBackend:
         """Leave the model to the process."""
 
     def warmup(self) -> None:
-        """Give a stream a second of silence."""
+        """Feed a stream a second of silence."""
         stream = self.open_stream()
         stream.insert_audio_chunk(np.zeros(SAMPLE_RATE, dtype=np.float32), 1.0)
         stream.process_iter()
 
     def create_processor(self, **_options: Any) -> PublishedStream:
-        """Return another stream, with the options of the model."""
+        """Return a new stream, with the options of the model."""
         return self.open_stream()
 
 
@@ -167,7 +167,7 @@ class CountedCTranslate2:
         return self._model.encode(features, **options)
 
     def generate(self, encoded: Any, prompts: list[list[int]], **options: Any) -> Any:
-        """Count the prompts, and the steps of the best text for every beam or sample."""
+        """Count the prompt, and the steps of the best text times the number of beams or samples."""
         results = self._model.generate(encoded, prompts, **options)
         rows = max(options.get("beam_size", 5), options.get("num_hypotheses", 1))
         for prompt, result in zip(prompts, results, strict=True):
@@ -179,7 +179,7 @@ class CountedCTranslate2:
     def align(
         self, encoded: Any, start: Any, texts: list[list[int]], *rest: Any, **options: Any
     ) -> Any:
-        """Count the text that is decoded once more for the times of its words."""
+        """Count the text, which is decoded once more for its word times."""
         self._counts.decoder_positions += sum(SOT_LENGTH + len(text) for text in texts)
         self._counts.decoder_forwards += 1
         return self._model.align(encoded, start, texts, *rest, **options)
@@ -201,7 +201,7 @@ def counted_torch(model: Any, counts: Counts) -> None:
 
 
 def alignment_heads(directory: Path) -> str:
-    """Return the alignment heads of a checkpoint in the form of the package: a packed mask."""
+    """Return the alignment heads of a checkpoint as the package takes them: a packed mask."""
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
     mask = np.zeros((config["decoder_layers"], config["decoder_attention_heads"]), dtype=bool)
@@ -211,14 +211,14 @@ def alignment_heads(directory: Path) -> str:
 
 
 def check_version() -> None:
-    """Raise SystemExit where another release, or none, is installed."""
+    """Raise SystemExit if another release, or none, is installed."""
     try:
-        found = metadata.version("whisperlivekit")
+        version = metadata.version("whisperlivekit")
     except metadata.PackageNotFoundError:
-        found = "none"
-    if found != VERSION:
+        version = "none"
+    if version != VERSION:
         raise SystemExit(
-            f"expected whisperlivekit {VERSION}, found {found}; run: nox -s whisperlivekit"
+            f"expected whisperlivekit {VERSION}, found {version}; run: nox -s whisperlivekit"
         )
 
 
@@ -231,14 +231,14 @@ def load_engine(options: dict[str, Any]) -> Any:
 
 
 def open_stream(engine: Any, counts: Counts) -> PublishedStream:
-    """Return another stream of *engine*, whose work *counts* counts."""
+    """Return a new stream of *engine*; *counts* receives its work."""
     from whisperlivekit.core import online_factory  # noqa: PLC0415 -- heavy
 
     return PublishedStream(inner=online_factory(engine.args, engine.asr), counts=counts)
 
 
-def opened(options: dict[str, Any]) -> PublishedBackend:
-    """Return the package's own engine, counted."""
+def counted_backend(options: dict[str, Any]) -> PublishedBackend:
+    """Return the package's own engine, with its work counted."""
     engine, counts = load_engine(options), Counts()
     whisper = engine.asr.model if options["backend"] == "faster-whisper" else engine.asr.fw_encoder
     if whisper:
@@ -252,9 +252,9 @@ def contenders(
     ctranslate2: Path, transformers: Path, *, encodes_fast: bool = False
 ) -> dict[str, dict[str, Any]]:
     """
-    Return the options of its two policies on a checkpoint, by the names of their rows.
+    Return the options of the package's two policies on a checkpoint, by row name.
 
-    With `encodes_fast` its AlignAtt has its default encoder, faster-whisper, instead of torch.
+    With `encodes_fast` AlignAtt has the package's default encoder, faster-whisper, not torch.
     """
     encoder = {"backend": "auto", "encoder_model_path": str(ctranslate2)} if encodes_fast else {}
     return {
@@ -274,7 +274,7 @@ def contenders(
 def measure_recordings(
     name: str, options: dict[str, Any], data: str, chunk_seconds: float, output: Path
 ) -> None:
-    """Write the result of wlk-bench on a data set below *output*."""
+    """Write the result of wlk-bench on a data set into a folder of *output*."""
     dataset = load_dataset(data)
     config = RunConfig(
         backend=name,
@@ -294,7 +294,7 @@ def measure_recordings(
     run_benchmark(
         dataset,
         config,
-        lambda: cast("Backend", opened(options)),
+        lambda: cast("Backend", counted_backend(options)),
         output / f"{name}, {chunk_seconds:g} s",
         observe=print,
         timer=process_time,
@@ -302,20 +302,20 @@ def measure_recordings(
 
 
 def measure_digits(chosen: dict[str, dict[str, Any]], minutes: float) -> None:
-    """Print the rows of the stream of benchmarks/whisper.py."""
+    """Measure on the stream of benchmarks/whisper.py and print the rows."""
     material = stream_of(60.0 * minutes)
     width = max(map(len, chosen))
     print_heading(width)
     rows: list[Row] = []
     for name, options in chosen.items():
-        rows.append(measure(name, opened(options).create_processor(), material))
+        rows.append(measure(name, counted_backend(options).create_processor(), material))
         print_row(rows[-1], first=rows[0], width=width)
 
 
 def main() -> None:
     """Measure on digits, or on recordings."""
     parser = argparse.ArgumentParser(description="the cost of the published whisperlivekit")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of digits; 10 by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length; 10 by default")
     parser.add_argument("--data", help="recordings instead of digits: manifest:FILE")
     parser.add_argument("--ctranslate2", type=Path, default=CTRANSLATE2, help="a CTranslate2 model")
     parser.add_argument(
@@ -334,7 +334,7 @@ def main() -> None:
         parser.error("--data requires --output FOLDER")
     check_version()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as benchmarks/whisper.py
-    logging.disable(logging.INFO)  # it logs several lines a tick
+    logging.disable(logging.INFO)  # the package logs several lines per tick
     both = contenders(
         arguments.ctranslate2, arguments.transformers, encodes_fast=bool(arguments.data)
     )

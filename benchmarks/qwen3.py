@@ -1,4 +1,4 @@
-"""The cost of a stream of Qwen3-ASR, against the same loop without a decoder cache."""
+"""Measure the cost of a Qwen3-ASR stream against the same loop without a decoder cache."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AlignedHypothesis, OnlineProcessor
     from wlk_qwen3_simul.engine.engine import Engine
 
-MAX_FRAMES = {1.0: 5.0, 2.0: 2.8}  # mel frames encoded for each new one, by tick
-MAX_POSITIONS = 140  # of the decoder, a tick
-MAX_FORWARDS = 5  # a tick
+MAX_FRAMES = {1.0: 5.0, 2.0: 2.8}  # mel frames encoded for each new one, by seconds of a tick
+MAX_POSITIONS = 140  # decoder positions per tick
+MAX_FORWARDS = 5  # per tick
 BORDER, REWIND = 12, 100  # frames of 40 ms, the defaults of the backends
 CACHED = "decoder cache"
 UNCACHED = "no cache"
@@ -36,12 +36,12 @@ class UncachedDecoder:
 
     def __call__(self, audio: Any, *, first_sample: int, **arguments: Any) -> AlignedHypothesis:
         """Decode with a new decoder; see AlignAttDecoder."""
-        del first_sample  # a new decoder has no earlier audio, so that every buffer begins at 0
+        del first_sample  # to a new decoder every buffer begins at 0
         return CachedDecoder(self.engine, self.options)(audio, first_sample=0, **arguments)
 
 
 def open_uncached(engine: Engine, tick: float) -> OnlineProcessor:
-    """Return a stream that differs from the backend's own in having no decoder cache."""
+    """Return a stream like the backend's own, but without a decoder cache."""
     options = DecodingOptions(rewind_frames=REWIND)
     return OnlineStream(
         lambda: AlignAttRecognizer(
@@ -85,7 +85,7 @@ def print_targets(cached: Row, uncached: Row, tick: float) -> None:
 
 
 def compare(minutes: float, tick: float, name: str) -> None:
-    """Print both loops on one stream, and LocalAgreement beside them."""
+    """Print the rows of both loops, and of LocalAgreement, on one stream."""
     material = stream_of(60.0 * minutes)
     print(
         f"{name}, {minutes:g} minutes with {len(material.reference.words)} words, chunks of "
@@ -113,9 +113,9 @@ def main() -> None:
     """Compare the loops on each backend."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each framework then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length; 10 by default")
     parser.add_argument("--tick", type=float, default=1.0, help="seconds; 1 by default")
-    parser.add_argument("--backend", action="append", help="one or both; both by default")
+    parser.add_argument("--backend", action="append", help="may be repeated; both by default")
     arguments = parser.parse_args()
     for name in arguments.backend or ["qwen3-simul", "qwen3-mlx-simul"]:
         try:

@@ -1,11 +1,11 @@
 """
-Errors, latency and cost of Whisper on recordings of speech, side by side.
+Compare errors, latency and cost of Whisper backends on recordings of speech.
 
     python benchmarks/real_speech.py MANIFEST --model faster-whisper=DIR --model whisper=DIR \
         --output FOLDER
 
-MANIFEST is a file of `tools/real/word_times.py`, and FOLDER receives a result of wlk-bench for each
-row.  A run that was interrupted is continued; rows that are complete are only printed.
+MANIFEST is a file written by `tools/real/word_times.py`, and FOLDER receives a result of wlk-bench
+for each row.  An interrupted run is continued; rows that are complete are only printed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend
 
 LANGUAGE = "en"
-WHOLE_FILE = "whole-file"  # a contender: faster-whisper itself, which has each recording at once
+WHOLE_FILE = "whole-file"  # a contender: faster-whisper itself, on each recording as a whole
 CONTENDERS = (
     "faster-whisper",
     "whisper,policy=alignatt",
@@ -53,7 +53,7 @@ HEADING = (
 
 @attrs.define
 class WholeFile:
-    """faster-whisper on a whole recording, in the manner of the peer's online processors."""
+    """faster-whisper on a whole recording, with the interface of the peer's online processors."""
 
     model: Any
     beam_size: int
@@ -64,7 +64,7 @@ class WholeFile:
         self._parts.append(audio)
 
     def process_iter(self) -> tuple[list[ASRToken], float]:
-        """Wait for the end."""
+        """Return no words before the end."""
         return [], 0.0
 
     def finish(self) -> tuple[list[ASRToken], float]:
@@ -80,7 +80,7 @@ class WholeFile:
 
 
 def whole_file_backend(config: RunConfig) -> Backend:
-    """Return faster-whisper, counted, for whole recordings."""
+    """Return faster-whisper for whole recordings, with its work counted."""
     from faster_whisper import WhisperModel  # noqa: PLC0415 -- heavy
 
     model, counts = WhisperModel(config.model, device="cpu", compute_type="float32"), Counts()
@@ -92,7 +92,7 @@ def whole_file_backend(config: RunConfig) -> Backend:
 def measure(
     dataset: Dataset, contender: str, models: Mapping[str, str], chunk_seconds: float, output: Path
 ) -> dict[str, Any]:
-    """Return the result of a contender, BACKEND[,KEY=VALUE...], from its folder if it is there."""
+    """Return the result of a contender, BACKEND[,KEY=VALUE...], from its folder if it exists."""
     name, *options = contender.split(",")
     is_whole = name == WHOLE_FILE
     backend = "faster-whisper" if is_whole else name
@@ -105,12 +105,12 @@ def measure(
         chunk_seconds=chunk_seconds,
         normaliser_name="english",
     )
-    opened = partial(whole_file_backend, config) if is_whole else partial(load, config, spec)
-    return run_benchmark(dataset, config, opened, output, timer=process_time)
+    open_backend = partial(whole_file_backend, config) if is_whole else partial(load, config, spec)
+    return run_benchmark(dataset, config, open_backend, output, timer=process_time)
 
 
 def print_row(name: str, result: Mapping[str, Any], known: frozenset[str], width: int) -> None:
-    """Print a row; *known* are the words that count as English."""
+    """Print a row; *known* has the words that count as English."""
     summary = result["summary"]
     wer, delays = summary["wer"], summary["latency"]["emission"]["unaware"]
     start, work = summary["word_times"], summary["work"]
@@ -136,7 +136,7 @@ def print_row(name: str, result: Mapping[str, Any], known: frozenset[str], width
 
 def main() -> None:
     """Measure and print the rows."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each engine then uses one core
     parser = argparse.ArgumentParser(description="Whisper on recordings of speech, side by side")
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--output", type=Path, required=True, help="a folder for the results")
@@ -155,9 +155,9 @@ def main() -> None:
         type=Path,
         action="append",
         default=[],
-        help="also print the results below this folder of benchmarks/peer_whisperlivekit.py",
+        help="also print the results in this output folder of benchmarks/peer_whisperlivekit.py",
     )
-    parser.add_argument("--lexicon", type=Path, help="English words, the first of each line")
+    parser.add_argument("--lexicon", type=Path, help="English words, one at the start of each line")
     arguments = parser.parse_args()
     models = dict(text.split("=", 1) for text in arguments.model)
     known: frozenset[str] = frozenset()

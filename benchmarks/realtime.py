@@ -1,10 +1,10 @@
 """
-What the wire costs: the backend `realtime` beside the same backend in this process, in one run.
+Measure the cost of the network protocol: `realtime` against the same backend in this process.
 
-A wlk-serve on this machine runs the backend.  A stream in process and one through the wire get the
-same chunks in turn, so that a busy machine slows both.  The added latency of a call is the
-difference of the two calls for a chunk that both decode.  Processor time is that of this process
-during the calls (client), and that of the other, with the model (server).  Linux only.
+A local wlk-serve runs the backend.  A stream in this process and one over the wire get the same
+chunks in turn, so that a busy machine slows both.  The added latency of a call is the difference
+between the two calls for the same chunk.  Processor time is that of this process during the calls
+(client), and that of the server process, which has the model (server).  Linux only.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ MILLI = 1000.0
 
 @attrs.define(kw_only=True)
 class Side:
-    """A stream, its words, and the time of its calls in seconds."""
+    """A stream, its words, and the durations of its calls in seconds."""
 
     stream: OnlineProcessor
     words: list[tuple[str, float, float]] = attrs.field(factory=list)
     seconds: list[float] = attrs.field(factory=list)
-    cpu: float = 0.0  # of this process
+    cpu: float = 0.0  # processor seconds of this process
 
     def call(self, call: Callable[[], object]) -> None:
-        """Make *call*, and take its words and times."""
+        """Make *call*, and record its words and its duration."""
         cpu, began = time.process_time(), time.perf_counter()
         emission = call()
         self.seconds.append(time.perf_counter() - began)
@@ -51,7 +51,7 @@ class Side:
 
 
 def words_of(emission: object) -> list[tuple[str, float, float]]:
-    """Return the committed words, with times in milliseconds of the stream."""
+    """Return the committed words, with times rounded to milliseconds."""
     committed = emission.committed  # type: ignore[attr-defined]  # an Emission
     return [(token.text, round(token.start, 3), round(token.end, 3)) for token in committed]
 
@@ -126,8 +126,8 @@ def main() -> None:
     """Print the figures of a backend."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="scripted")
-    parser.add_argument("--seconds", type=float, default=300.0, help="of the stream")
-    parser.add_argument("--chunk", type=float, default=0.5, help="seconds of a chunk")
+    parser.add_argument("--seconds", type=float, default=300.0, help="length of the stream")
+    parser.add_argument("--chunk", type=float, default=0.5, help="seconds of audio per chunk")
     arguments = parser.parse_args()
     port = free_port()
     command = wlk_command(port, arguments.backend, "digits", [], "auto")

@@ -1,15 +1,15 @@
 """
-What clients of wlk-serve wait for, and what a session costs it.
+Measure how long clients of wlk-serve wait, and what a session costs the server.
 
 One generator sends speech to a server in real time: sessions of different digits, in chunks of
-50 ms, spread over a second.  A delay is from the true end of an utterance, or from the commit of a
-client that ends it, to the message with which all of its text is final.  The silence after which a
-server ends an utterance and the model's own delay are subtracted.  The server is started anew for
-every row, and may be kept on one core.  Processor time and memory are
-those of the server's process.
+50 ms, started within one second.  A delay runs from the true end of an utterance, or from the
+commit of a client that ends it, to the message that makes all of its text final.  The silence
+after which the server ends an utterance and the model's own delay are subtracted.  The server is
+restarted for every row and can be kept on one core.  Processor time and memory are those of its
+process.
 
-The generator is a process of its own on the same machine.  So each row has a second line: how late
-the generator sent its chunks.  A delay is from the time at which a commit was due, so it contains
+The generator is a process of its own on the same machine, so a second line for each row states how
+late it sent its chunks.  A delay counts from the time at which a commit was due, so it includes
 that lateness.
 """
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from serve_load.talk import Report
 
 BAR = 0.35  # seconds at the 99th percentile: the best of the services that Pipecat measures
-WARM_SECONDS = 6.0  # of a session before the measured ones
+WARM_SECONDS = 6.0  # length of the session before the measured ones
 MILLI = 1000.0
 
 
 @attrs.frozen(kw_only=True)
 class Contender:
-    """A way to speak to the server; `waits` is subtracted from its delays in seconds."""
+    """A client of the server; `waits`, in seconds, is subtracted from its delays."""
 
     name: str
     speak: Callable[[str, Talk, float], Awaitable[Report]]
@@ -51,23 +51,23 @@ class Contender:
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """The figures of a number of sessions; delays in seconds, infinite where text never came."""
+    """The figures of a number of sessions; a delay in seconds is infinite if no text came."""
 
     sessions: int
     delays: list[float]
     errors: int
     words: int
-    cpu: float  # seconds for each second of audio of a session
+    cpu: float  # processor seconds per second of audio
     session_bytes: float
-    lateness: list[float]  # of the chunks of the generator
+    lateness: list[float]  # how late the generator sent each chunk, in seconds
 
     @property
     def holds(self) -> bool:
-        """Whether the delays are within the bar."""
+        """Whether the delays are within BAR."""
         return self.percentile(99) <= BAR
 
     def percentile(self, share: float) -> float:
-        """Return a percentile of the delays; an observed value, so that infinities count."""
+        """Return a percentile of the delays: an observed value, so that infinities count."""
         return _percentile(self.delays, share)
 
 
@@ -87,7 +87,7 @@ async def _speak(contender: Contender, address: str, talks: list[Talk]) -> list[
 
 
 def measure(contender: Contender, process: Process, sessions: int, seconds: float) -> Row:
-    """Speak in *sessions* for *seconds*."""
+    """Run *sessions* for *seconds* and return their figures."""
     asyncio.run(_speak(contender, process.address, [talk_of(WARM_SECONDS, 999)]))
     talks = [talk_of(seconds, index) for index in range(sessions)]
     memory, cpu = process.resident_bytes, process.cpu_seconds
@@ -113,7 +113,7 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
 async def _watched(
     contender: Contender, process: Process, talks: list[Talk], seconds: float
 ) -> tuple[list[Report], int]:
-    """Speak, and read the memory shortly before the end, while every session is open."""
+    """Run the sessions, and read the memory near the end, while every session is open."""
     speaking = asyncio.create_task(_speak(contender, process.address, talks))
     await asyncio.sleep(0.8 * seconds)
     resident = process.resident_bytes
@@ -121,7 +121,7 @@ async def _watched(
 
 
 def print_row(contender: Contender, row: Row) -> None:
-    """Print a row of the table, in two lines."""
+    """Print a row of the table, on two lines."""
     print(
         f"{contender.name:36} {row.sessions:3} sessions  "
         f"p50 {row.percentile(50) * MILLI:6.0f}  p99 {row.percentile(99) * MILLI:6.0f} ms  "
@@ -139,7 +139,7 @@ def print_row(contender: Contender, row: Row) -> None:
 
 
 def contenders(arguments: argparse.Namespace) -> list[Contender]:
-    """Return the two ways to end an utterance, by the client and by the server, or /asr."""
+    """Return a client that commits and one that relies on the server's VAD, or one of /asr."""
     if arguments.asr:
         return [Contender(name="/asr", speak=asr, waits=0.0)]
     name, delay = f"wlk-serve {arguments.backend}", arguments.model_delay
@@ -153,20 +153,20 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description="delays and costs of servers")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 4, 8])
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each session")
-    parser.add_argument("--backend", default="faster-whisper", help="of wlk-serve")
-    parser.add_argument("--model", default="digits", help="of wlk-serve")
-    parser.add_argument("--language", default="en", help="of wlk-serve; empty for voxtral, sherpa")
-    parser.add_argument("--asr", action="store_true", help="speak as WhisperLiveKit's clients")
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of each session")
+    parser.add_argument("--backend", default="faster-whisper", help="option of wlk-serve")
+    parser.add_argument("--model", default="digits", help="option of wlk-serve")
+    parser.add_argument("--language", default="en", help="as above; empty for voxtral and sherpa")
+    parser.add_argument("--asr", action="store_true", help="use the protocol of WhisperLiveKit")
     parser.add_argument("--server", help="another server's command, with {port}, for --asr")
     parser.add_argument("--option", action="append", default=[], help="KEY=VALUE for wlk-serve")
     parser.add_argument(
-        "--model-delay", type=float, default=0.0, help="of the backend itself; 0.48 for voxtral-hf"
+        "--model-delay", type=float, default=0.0, help="delay of the model; 0.48 for voxtral-hf"
     )
     parser.add_argument("--core", type=int, help="keep each server on this core")
     arguments = parser.parse_args()
     where = "all cores" if arguments.core is None else f"core {arguments.core} alone"
-    print(f"{arguments.seconds:g} s of each session, servers on {where}; bar {BAR * MILLI:.0f} ms")
+    print(f"sessions of {arguments.seconds:g} s, servers on {where}; bar {BAR * MILLI:.0f} ms")
     print(f"load average at the beginning: {os.getloadavg()[0]:.1f}")
     for contender in contenders(arguments):
         for sessions in arguments.sessions:

@@ -1,4 +1,4 @@
-"""Streams of connected digits with known words, and what decoding one costs."""
+"""Generate streams of connected digits with known words, and measure the cost of decoding one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from wlk_core import OnlineProcessor
 
 CHUNK_SECONDS = 1.0
-_WORDS = 6  # of an utterance: about four seconds
+_WORDS = 6  # words in an utterance: about four seconds
 
 
 @attrs.frozen(eq=False)
 class Material:
-    """Speech and its reference: float32[n] at 16 kHz, words with times from its start."""
+    """Speech, float32[n] at 16 kHz, and its reference, with word times."""
 
     audio: NDArray[np.float32]
     reference: Reference
@@ -41,9 +41,9 @@ class Material:
 
 def stream_of(seconds: float) -> Material:
     """
-    Return whole utterances of several voices, as many as fit, and silence up to *seconds*.
+    Return as many whole utterances as fit, in several voices, padded with silence to *seconds*.
 
-    Pauses within an utterance are up to 0.6 s long, and a second lies between two of them.
+    Pauses within an utterance last up to 0.6 s, and pauses between utterances one second.
     """
     audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
     words: list[ReferenceWord] = []
@@ -67,22 +67,22 @@ def stream_of(seconds: float) -> Material:
 
 @attrs.frozen
 class Row:
-    """The score of a stream; latency is from the true end of a recognised word to its commit."""
+    """The score of a stream; latency runs from the true end of a recognised word to its commit."""
 
     name: str
     score: SampleScore
     latency: Distribution
 
     def per_second(self, counter: str) -> float:
-        """Return a counter of the work for each second of audio, 0 where it is not counted."""
+        """Return a work counter per second of audio; 0 if it was not counted."""
         return self.score.work.get(counter, 0) / self.score.audio_seconds
 
 
 def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
     """
-    Run *material* through *processor* in chunks of a second and return the figures.
+    Run *material* through *processor* in one-second chunks and return the figures.
 
-    The clock is processor time, so that other load of the machine does not change the figures.
+    The clock is processor time, so that other load on the machine does not change the figures.
     """
     clock = Clock(timer=process_time)
     events = tuple(
@@ -97,13 +97,13 @@ def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
 
 
 def print_heading(width: int) -> None:
-    """Print the names of the columns, over rows with names of that width."""
+    """Print the column titles; *width* is that of the row names."""
     print(f"{'':{width}}  frames/s  positions/s  forwards/s  words wrong     WER  "
           "latency p50     p90  CPU s/s     CPU")  # fmt: skip
 
 
 def print_row(row: Row, *, first: Row, width: int) -> None:
-    """Print a row as soon as it is measured; processor time also as a multiple of the first's."""
+    """Print a row, with its processor time also as a multiple of that of *first*."""
     cost, unit = (r.score.busy_seconds / r.score.audio_seconds for r in (row, first))
     words = row.score.words
     print(

@@ -1,5 +1,5 @@
 """
-The forward passes of a Voxtral stream, live and from a file.
+Count the decoder passes of a Voxtral stream, live and from a file.
 
 python benchmarks/voxtral.py --backend voxtral-mlx
 python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken, Backend, StreamStats
 
 STEP_SECONDS = 0.08
-TARGET_PASSES = 6.0  # a second in file mode, against 12.5 step by step
+TARGET_PASSES = 6.0  # per second in file mode, against 12.5 step by step
 
 
 def speech(minutes: float) -> np.ndarray:
-    """Return connected digits in several voices, without a silence that ends an utterance."""
+    """Return connected digits in several voices, without silences that would end an utterance."""
     parts: list[np.ndarray] = []
     seed = 0
     while sum(map(len, parts)) < 60 * minutes * SAMPLE_RATE:
@@ -45,7 +45,7 @@ def transcribed(
 
 
 def print_passes(backend: Backend, minutes: float) -> None:
-    """Compare live audio with a file: decoder passes a second, and the words."""
+    """Compare live audio with a file: decoder passes per second, and the words."""
     audio = speech(minutes)
     seconds = len(audio) / SAMPLE_RATE
     live, live_stats = transcribed(backend, audio, STEP_SECONDS)
@@ -62,7 +62,7 @@ def print_passes(backend: Backend, minutes: float) -> None:
             "seconds per audio second"
         )
     print(f"  target in file mode: at most {TARGET_PASSES:g} passes")
-    # Probabilities are left out, because wider passes round differently.
+    # Probabilities are not compared, because wider passes round differently.
     same = [(token.text, token.start, token.end) for token in live] == [
         (token.text, token.start, token.end) for token in file
     ]
@@ -75,8 +75,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--backend", default="voxtral-mlx")
-    parser.add_argument("--engine", help="of voxtral-mlx: native or voxmlx")
-    parser.add_argument("--minutes", type=float, default=2.0, help="of audio to compare modes on")
+    parser.add_argument("--engine", help="engine of voxtral-mlx: native or voxmlx")
+    parser.add_argument("--minutes", type=float, default=2.0, help="length of the audio")
     arguments = parser.parse_args()
     options = {"engine": arguments.engine} if arguments.engine else {}
     print(" ".join([arguments.backend, "digits", *options.values()]))

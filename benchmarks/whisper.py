@@ -1,4 +1,4 @@
-"""The cost of a stream of Whisper, policy by policy, on the same audio and chunk schedule."""
+"""Compare the cost of Whisper's policies on the same audio and chunk schedule."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from streams import Material
 
-LEAST_RATIO = 4.0  # between the loop and AlignAtt, in frames and in positions
+LEAST_RATIO = 4.0  # target: the loop's work divided by AlignAtt's, in frames and in positions
 
 
 @attrs.frozen
 class Contender:
-    """A backend with options of its stream, under the name of its row."""
+    """A backend, the options of its stream, and the name of its row."""
 
     name: str
     backend: str
@@ -30,8 +30,8 @@ class Contender:
 
 
 ALIGNATT = Contender("whisper alignatt", "whisper", {"policy": "alignatt"})
-# The loop of published implementations: each second all audio since the last trim again, in the
-# 30 s window on which Whisper was trained, trimmed from 15 s on (buffer_trimming_sec of
+# The loop of published implementations: every second it decodes all audio since the last trim, in
+# the 30 s window that Whisper was trained on, and trims from 15 s on (buffer_trimming_sec of
 # whisper_streaming).  Engine and policy are ours, so that only the work differs.
 LOOP_OPTIONS = {"policy": "local-agreement", "audio_context": "full", "buffer_seconds": 15.0}
 LOOP = Contender("re-decoding loop", "whisper", LOOP_OPTIONS)
@@ -40,7 +40,7 @@ CONTENDERS = (
     Contender("whisper local-agreement", "whisper", {"policy": "local-agreement"}),
     Contender("faster-whisper local-agreement", "faster-whisper", {"policy": "local-agreement"}),
     LOOP,
-    # The same in windows of 30 s, which models need that were not trained on shorter ones.
+    # The same in windows of 30 s, for models that were not trained on shorter ones.
     Contender(
         "whisper alignatt, full context",
         "whisper",
@@ -95,9 +95,9 @@ def print_target(rows: Sequence[Row]) -> None:
 
 def main() -> None:
     """Print the table."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each engine then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length; 10 by default")
     minutes = parser.parse_args().minutes
     material = stream_of(60.0 * minutes)
     words = len(material.reference.words)

@@ -1,4 +1,4 @@
-"""Hear turns as an agent of LiveKit does: agent_livekit.py http://127.0.0.1:8000 demo.flac."""
+"""Print turns as a LiveKit agent gets them: agent_livekit.py http://127.0.0.1:8000 demo.flac."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 
 from wlk_core.audio import decode_file, rechunk
 
-RATE = 16_000  # of decode_file
+RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 20
-SILENCE = np.zeros(2 * RATE, dtype=np.float32)  # so that the last turn ends
+SILENCE = np.zeros(2 * RATE, dtype=np.float32)  # ends the last turn
 
 
-async def hear(address: str, path: str) -> None:
-    """Print each turn, and before it what an agent may answer already."""
-    key = os.environ.get("DEEPGRAM_API_KEY", "none")  # of the server
-    # The same object is the `stt` of an AgentSession, with turn_detection="stt".
+async def print_turns(address: str, path: str) -> None:
+    """Print each turn, preceded by the preliminary text that an agent can start to answer."""
+    key = os.environ.get("DEEPGRAM_API_KEY", "none")  # a key of wlk-serve
+    # Pass the same object as `stt` of an AgentSession, with turn_detection="stt".
     stt = deepgram.STTv2(base_url=f"{address}/v2/listen", api_key=key, eager_eot_threshold=0.6)
     async with http_context.open(), stt.stream() as stream:
 
@@ -45,4 +45,4 @@ async def hear(address: str, path: str) -> None:
 
 if len(sys.argv) != 3:  # noqa: PLR2004 -- this script, an address and a recording
     sys.exit("usage: python agent_livekit.py http://127.0.0.1:8000 demo.flac")
-asyncio.run(hear(sys.argv[1], sys.argv[2]))
+asyncio.run(print_turns(sys.argv[1], sys.argv[2]))

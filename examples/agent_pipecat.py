@@ -1,4 +1,4 @@
-"""Hear turns as an agent of Pipecat does: agent_pipecat.py ws://127.0.0.1:8000 demo.flac."""
+"""Print turns as a Pipecat agent gets them: agent_pipecat.py ws://127.0.0.1:8000 demo.flac."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from pipecat.workers.runner import WorkerRunner
 
 from wlk_core.audio import decode_file, rechunk
 
-RATE = 16_000  # of decode_file
+RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 50
-SILENCE = np.zeros(2 * RATE, dtype=np.float32)  # so that the last turn ends
+SILENCE = np.zeros(2 * RATE, dtype=np.float32)  # ends the last turn
 
 
-class Turns(FrameProcessor):
-    """Print each turn; the language model of an agent comes here."""
+class TurnPrinter(FrameProcessor):
+    """Print each turn; an agent has its language model in this place."""
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Print a transcript, and pass everything on."""
+        """Print transcripts, and pass on all frames."""
         await super().process_frame(frame, direction)
         if isinstance(frame, TranscriptionFrame):
             print("turn:", frame.text, flush=True)
         await self.push_frame(frame, direction)
 
 
-async def hear(address: str, path: str) -> None:
-    """Run a pipeline for the length of a recording."""
-    key = os.environ.get("DEEPGRAM_API_KEY", "none")  # of the server
+async def print_turns(address: str, path: str) -> None:
+    """Run a pipeline until a recording ends."""
+    key = os.environ.get("DEEPGRAM_API_KEY", "none")  # a key of wlk-serve
     stt = DeepgramFluxSTTService(api_key=key, url=f"{address}/v2/listen")
     params = PipelineParams(audio_in_sample_rate=RATE)
-    worker = PipelineWorker(Pipeline([stt, Turns()]), params=params, enable_rtvi=False)
+    worker = PipelineWorker(Pipeline([stt, TurnPrinter()]), params=params, enable_rtvi=False)
 
     @stt.event_handler("on_connected")
     async def speak(_service: object) -> None:
@@ -54,4 +54,4 @@ async def hear(address: str, path: str) -> None:
 
 if len(sys.argv) != 3:  # noqa: PLR2004 -- this script, an address and a recording
     sys.exit("usage: python agent_pipecat.py ws://127.0.0.1:8000 demo.flac")
-asyncio.run(hear(sys.argv[1], sys.argv[2]))
+asyncio.run(print_turns(sys.argv[1], sys.argv[2]))

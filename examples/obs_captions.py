@@ -1,4 +1,4 @@
-"""Caption into a text source of OBS: obs_captions.py http://127.0.0.1:8000/v1 captions.txt."""
+"""Show live captions in OBS Studio: obs_captions.py http://127.0.0.1:8000/v1 captions.txt."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from wlk_core.audio import decode_file, rechunk
 from wlk_core.microphone import Microphone
 
 RATE = 16_000
-LINES, WIDTH = 2, 42  # of subtitles
+LINES, WIDTH = 2, 42  # usual for subtitles
 FORM = {"format": {"type": "audio/pcm", "rate": RATE}, "turn_detection": {"type": "server_vad"}}
 SESSION = {"type": "transcription", "audio": {"input": FORM}, "include": ["wlk.hypothesis"]}
 
 
 def speak(connection: Any, recording: str | None) -> None:
-    """Send the microphone, or a recording at the speed of speech."""
+    """Send audio from the microphone, or a recording in real time."""
     connection.send({"type": "session.update", "session": SESSION})
     for chunk in Microphone() if recording is None else rechunk(decode_file(recording), RATE // 10):
         data = base64.b64encode((chunk * 32_767).astype("<i2").tobytes()).decode()
@@ -33,21 +33,22 @@ def speak(connection: Any, recording: str | None) -> None:
 
 
 def caption(address: str, path: Path, recording: str | None = None) -> None:
-    """Rewrite the file, which OBS reads again whenever it changes, until the audio is over."""
+    """Update a file until the audio ends; a text source of OBS reads it after every change."""
     key = os.environ.get("OPENAI_API_KEY", "none")
     with OpenAI(base_url=address, api_key=key) as client, client.realtime.connect() as connection:
         threading.Thread(target=speak, args=(connection, recording), daemon=True).start()
-        said, maybe = "", ""  # text that stays, text that may change
+        committed, hypothesis = "", ""
         for event in connection:
             if event.type.endswith(".delta"):
-                said = f"{said}{event.delta}"[-4 * LINES * WIDTH :]
+                committed = f"{committed}{event.delta}"[-4 * LINES * WIDTH :]
             elif event.type.endswith(".completed"):
-                said += " "
+                committed += " "
             elif event.type == "wlk.hypothesis":
-                maybe = event.text
-            written = path.with_suffix(".new")
-            written.write_text("\n".join(wrap(said + maybe, WIDTH)[-LINES:]), encoding="utf-8")
-            written.replace(path)  # OBS never reads half of it
+                hypothesis = event.text
+            lines = wrap(committed + hypothesis, WIDTH)[-LINES:]
+            temporary = path.with_suffix(".new")
+            temporary.write_text("\n".join(lines), encoding="utf-8")
+            temporary.replace(path)  # so that OBS never reads an incomplete file
 
 
 if len(sys.argv) not in {3, 4}:

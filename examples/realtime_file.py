@@ -1,4 +1,4 @@
-"""Speak a recording in real time: python realtime_file.py http://127.0.0.1:8000/v1 demo.flac."""
+"""Stream a recording in real time: python realtime_file.py http://127.0.0.1:8000/v1 demo.flac."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from openai import AsyncOpenAI
 
 from wlk_core.audio import decode_file
 
-RATE = 16_000  # of decode_file
+RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 10
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 async def transcribe(address: str, path: str) -> None:
-    """Print the words of a recording while it is spoken."""
+    """Print the words of a recording while it is streamed."""
     key = os.environ.get("OPENAI_API_KEY", "none")
     pcm = (np.concatenate(list(decode_file(path))) * 32_767).astype("<i2")
     async with (

@@ -1,4 +1,4 @@
-"""Transcribe a speaker a channel: python stereo_call.py http://127.0.0.1:8000/v1 call.wav."""
+"""Transcribe one speaker per channel: python stereo_call.py http://127.0.0.1:8000/v1 call.wav."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 
 async def turns_of(client: AsyncOpenAI, pcm: np.ndarray, rate: int) -> list[tuple[float, str]]:
-    """Return when the turns of a channel begin, in seconds, and their texts."""
+    """Return the start, in seconds, and the text of each turn in a channel."""
     turn_detection = {"type": "server_vad"}
     form = {"format": {"type": "audio/pcm", "rate": rate}, "turn_detection": turn_detection}
     session = {"type": "transcription", "audio": {"input": form}}
@@ -22,7 +22,7 @@ async def turns_of(client: AsyncOpenAI, pcm: np.ndarray, rate: int) -> list[tupl
         for first in range(0, len(pcm), 10 * rate):
             data = base64.b64encode(pcm[first : first + 10 * rate].tobytes()).decode()
             await connection.send({"type": "input_audio_buffer.append", "audio": data})
-        await connection.send({"type": "wlk.end"})  # the socket closes after the last words
+        await connection.send({"type": "wlk.end"})  # the server closes after the last words
         return [
             (event.words[0]["start"], event.transcript)
             async for event in connection
@@ -31,7 +31,7 @@ async def turns_of(client: AsyncOpenAI, pcm: np.ndarray, rate: int) -> list[tupl
 
 
 async def transcribe(address: str, path: str) -> None:
-    """Print the turns of both channels in the order in which they begin."""
+    """Print the turns of both channels, ordered by their start."""
     with wave.open(path) as call:
         if (call.getnchannels(), call.getsampwidth()) != (2, 2):
             sys.exit("expected a WAV file of two channels with 16-bit samples")

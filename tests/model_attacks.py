@@ -1,4 +1,4 @@
-"""Damaged model directories: the attacks that tests/test_model_directories.py makes on backends."""
+"""Damaged model directories, with which tests/test_model_directories.py attacks backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MILLION = 10**6
-LARGE_BYTES = 1_000_000  # files of this size are linked
+LARGE_BYTES = 1_000_000  # larger files are linked instead of copied
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -22,8 +22,8 @@ class Target:
     """
     A backend and its digits checkpoint.
 
-    `sizes` are paths in the file `config`, each with the size that the weights have; `aliases` are
-    further names that the framework has for some of them.  `others` are the other files of JSON.
+    `sizes` are paths in the file `config`, each with the size of the weights; `aliases` are other
+    names that the framework accepts for some of them.  `others` are the other JSON files.
     """
 
     backend: str
@@ -149,10 +149,10 @@ TARGETS = {
 @attrs.frozen
 class Attack:
     """
-    A damage to one file of a directory, and what the error message has to contain.
+    Damage to one file of a directory, and strings that the error message has to contain.
 
-    `change` is a dotted path in a JSON file with a new value, or a new content, or what makes
-    something else in place of the file.
+    `change` is a dotted path in a JSON file with a new value, or new content, or a function that
+    creates something else in place of the file.
     """
 
     name: str
@@ -208,13 +208,13 @@ def attacks(target: Target) -> Iterator[Attack]:
 
 
 def _weights(dtype: str, shape: list[int]) -> bytes:
-    """Return a safetensors file of 8 bytes whose header declares a tensor of *shape*."""
+    """Return a safetensors file with 8 bytes of data whose header declares a tensor of *shape*."""
     entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, 8]}
     content = json.dumps({"a": entry}).encode()
     return len(content).to_bytes(8, "little") + content + bytes(8)
 
 
-#: Contents that no JSON file of a model may have.
+#: Content that every JSON file of a model is refused for.
 CONTENTS: dict[str, bytes] = {
     "empty": b"",
     "cut off": b'{"a": ',
@@ -228,7 +228,7 @@ CONTENTS: dict[str, bytes] = {
     "latin-1": b'{"a": "\xe9"}',
     "a number": b"7",
 }
-#: Weights that no framework may be shown: they have the header of safetensors.
+#: Weights that must not reach any framework, most of them with a header like that of safetensors.
 WEIGHTS: dict[str, bytes] = {
     "empty": b"",
     "a header of 2**63 bytes": (2**63).to_bytes(8, "little") + b"{}",

@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/: they run to their end, and what they speak is what they say."""
+"""The scripts of benchmarks/: they run to the end, and their material matches its reference."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 @pytest.fixture
 def room(monkeypatch):
-    """Return what imports a module of the benchmarks, which are scripts and no package."""
+    """Return a function that imports a module of benchmarks/, which is not a package."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module
 
 
 def run(script, *arguments):
-    """Run a benchmark to its end."""
+    """Run a benchmark to the end."""
     return subprocess.run(
         [sys.executable, str(BENCHMARKS / script), *arguments],
         capture_output=True,
@@ -42,27 +42,27 @@ def run(script, *arguments):
 
 @attrs.define
 class FakeProcessor:
-    """An online processor in the manner of whisperlivekit: it emits a word for each chunk."""
+    """An online processor with whisperlivekit's interface: it emits a word for each chunk."""
 
     lengths: list[int] = attrs.field(factory=list)
     calls: int = 0
 
     def insert_audio_chunk(self, audio, audio_stream_end_time):
-        """Take a chunk."""
+        """Record the length of a chunk."""
         self.lengths.append(len(audio))
 
     def process_iter(self):
-        """Return what it does for a chunk: two values."""
+        """Return two values: the words of a chunk, and a time."""
         self.calls += 1
         return [SimpleNamespace(start=0.0, end=0.5, text=" one")], float(self.calls)
 
     def start_silence(self):
-        """Return what a flush brings; there is no finish."""
+        """Return the words of a flush; there is no `finish`."""
         return [SimpleNamespace(start=0.0, end=0.5, text=" two")], float(self.calls)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="they read processor times of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="they read processor times from /proc")
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
@@ -90,7 +90,7 @@ class FakeProcessor:
     ids=["whisper", "realtime", "qwen3", "serve"],
 )
 def test_a_benchmark_prints_its_rows(command, printed):
-    """Work, words and targets of the backends that are installed; a missing one is a line."""
+    """They show the work, words and targets of installed backends; a line names a missing one."""
     done = run(*command.split())
 
     assert done.returncode == 0, done.stderr
@@ -103,7 +103,7 @@ def test_a_benchmark_prints_its_rows(command, printed):
 
 @pytest.mark.slow
 def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp_path, room):
-    """The rows of an interrupted or complete run are not measured again."""
+    """Rows that are complete are not measured again."""
     peer = room("peer_whisperlivekit")
     demo = load_clip("demo")
     words = [[word.text.strip(), word.start, word.end] for word in demo.words]
@@ -125,7 +125,7 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
 
 
 def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
-    """The package lives in an environment of its own; elsewhere its script prints the command."""
+    """The package needs its own environment; elsewhere its script prints the command."""
     done = run("peer_whisperlivekit.py", "--minutes", "0.1")
 
     assert done.returncode == 1
@@ -134,7 +134,7 @@ def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
 
 
 def test_words_of_the_material_are_where_it_sounds(room):
-    """There is silence between words, and sound in each word."""
+    """There is sound in each word, and silence between words."""
     material = room("streams").stream_of(30.0)
     words = material.reference.words
 
@@ -151,7 +151,7 @@ def test_words_of_the_material_are_where_it_sounds(room):
 
 
 def test_the_published_processor_works_once_a_chunk(room):
-    """A recorder that asks until nothing is left does not make it do its work twice."""
+    """A recorder that calls until there is no backlog does not make it decode a chunk twice."""
     peer = room("peer_whisperlivekit")
     inner = FakeProcessor()
     stream = peer.PublishedStream(inner=inner, counts=peer.Counts())
@@ -174,7 +174,7 @@ def test_the_published_processor_works_once_a_chunk(room):
     ],
 )
 def test_a_delay_is_to_the_first_final_text_with_the_last_word(room, finals, commits, delays):
-    """From the end of the speech, or from the commit of a client that ends its utterances."""
+    """It runs from the end of speech, or from the commit of a client that ends its utterances."""
     talk = room("serve_load.talk")
     speech = talk.Talk(None, (talk.Utterance(1.0, 2.0), talk.Utterance(5.0, 6.0)), ())
 
@@ -182,7 +182,7 @@ def test_a_delay_is_to_the_first_final_text_with_the_last_word(room, finals, com
 
 
 def test_a_talk_has_whole_utterances_with_their_times(room):
-    """Six words each, and silence after the last one."""
+    """Each has six words, and silence after the last one."""
     speech = room("serve_load.talk").talk_of(15.0, 0)
 
     assert 6 * len(speech.utterances) == len(speech.words)

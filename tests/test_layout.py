@@ -1,4 +1,4 @@
-"""What no linter sees of the distributions together: their plan, imports, versions and texts."""
+"""Checks across distributions that no linter makes: layout, imports, versions and paths."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from importlinter.api import read_configuration
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# docs/architecture.md has what is in each of them.
+# docs/architecture.md describes each of them.
 DECLARATIONS = {"plugin", "options", "models", "languages"}
 FILES = {"__init__.py", "checkpoint.py", "backend.py", "routes.py", "py.typed"}
 FILES |= {f"{name}.py" for name in DECLARATIONS}
 FOREIGN = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}  # may import a framework
 ROOMS = FOREIGN | {"engine", "digits", "heads", "realtime"}
 FRAMEWORKS = {"torch", "mlx", "transformers", "ctranslate2", "faster_whisper", "openai"}
-# What a declaration may import, so that listing the backends stays fast.
+# All that a declaration may import, so that listing the backends stays fast.
 LIGHT = {"__future__", "collections.abc", "platform", "typing", "wlk_core.plugins", "attrs"}
 LIGHT |= {"wlk_core.languages", "wlk_voxtral.specs"}
 PROJECTS = {
@@ -43,7 +43,7 @@ def packages(group):
 
 
 def imports_of(path):
-    """Return the modules a file imports, at any depth, types-only imports left out."""
+    """Return the modules that a file imports, also in functions, but not for types only."""
     found = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
@@ -73,7 +73,7 @@ def test_a_plugin_has_the_files_and_folders_of_the_plan(package):
 
 @pytest.mark.parametrize("package", packages("wlk.protocols"))
 def test_the_hook_of_a_protocol_is_in_its_routes(package):
-    """What its clients send and receive is in files beside it."""
+    """Other files of the package contain the messages of its clients."""
     points = PROJECTS[f"plugins/{package.parents[1].name}"]["project"]["entry-points"]
 
     assert {"__init__.py", "py.typed", "routes.py"} < {entry.name for entry in package.iterdir()}
@@ -82,7 +82,7 @@ def test_the_hook_of_a_protocol_is_in_its_routes(package):
 
 @pytest.mark.parametrize("package", packages("wlk.plugins"))
 def test_a_plugin_imports_a_framework_in_its_folder_only_and_declares_without(package):
-    """The engine room runs on any framework, each of which has a folder of its own."""
+    """Other code runs on any framework, each of which has its own folder."""
     allowed = LIGHT | {package.name, *(f"{package.name}.{name}" for name in DECLARATIONS)}
     for path in sorted(package.rglob("*.py")):
         imports, room = imports_of(path), path.relative_to(package).parts[0]
@@ -93,7 +93,7 @@ def test_a_plugin_imports_a_framework_in_its_folder_only_and_declares_without(pa
 
 
 def test_no_modules_import_each_other():
-    """No circle, those inside functions and for types alone included, which lint-imports allows."""
+    """Imports in functions and for types only, which lint-imports ignores, count as well."""
     packages = read_configuration(str(ROOT / ".importlinter"))["session_options"]["root_packages"]
     graph = grimp.build_graph(*packages, exclude_type_checking_imports=False, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
@@ -110,7 +110,7 @@ def test_no_modules_import_each_other():
 
 
 def test_a_plugin_installs_by_name_from_the_checkout():
-    """constraints.txt names the folder of every distribution, so that pip needs no siblings."""
+    """constraints.txt names the folder of every distribution, so that pip finds the siblings."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     named = {line.split(" @ file:./")[1]: line.split(" @ file:./")[0] for line in lines[2:]}
 
@@ -118,7 +118,7 @@ def test_a_plugin_installs_by_name_from_the_checkout():
 
 
 def test_every_distribution_has_the_same_version_and_caps_the_core():
-    """The changelog names the version; a plugin declares for which cores it was written."""
+    """The changelog names the version, and each distribution the releases of wlk-core it needs."""
     projects = [table["project"] for table in PROJECTS.values()]
     (version,) = {project["version"] for project in projects}
 
@@ -130,7 +130,7 @@ def test_every_distribution_has_the_same_version_and_caps_the_core():
 
 
 def test_the_project_speaks_of_itself_alone():
-    """No file that is shipped contains a path of a machine."""
+    """No file of the project contains a path of some machine."""
     marks = [f"/{folder}/" for folder in ("work", "root", "home", "tmp")]
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts

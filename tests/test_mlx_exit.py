@@ -1,4 +1,4 @@
-"""A process that used MLX in threads of the user ends cleanly."""
+"""A process that used MLX in its own threads ends cleanly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for thread in threads:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["voxtral-mlx", "qwen3-mlx-simul", "mlx-whisper"])
 def test_threads_that_load_and_decode_abort_no_process(backend):
-    """Compiled functions and random numbers of MLX abort about every second process at its end."""
+    """MLX's compiled functions and random numbers can abort about every second process at exit."""
     specs = {spec.name: spec for spec in Registry().specs()}
     if backend not in specs or missing_requirements(specs[backend]):
         pytest.skip(f"{backend} is not installed")

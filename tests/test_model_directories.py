@@ -1,4 +1,4 @@
-"""A damaged directory of any backend is refused in one line, before anything is built."""
+"""A damaged model directory is refused in one line by every backend, before it builds anything."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from wlk_core.registry import Registry, missing_requirements
 
 IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
 EXAMPLES = 300 if IS_FULL else 8
-SLOW_CONTENTS = ("50 MB", "30 MB of lists")  # the reader's own tests have them, too
-SMALL_BYTES = 30_000  # of a JSON file that is no tokenizer
+SLOW_CONTENTS = ("50 MB", "30 MB of lists")  # the tests of the reader have them too
+SMALL_BYTES = 30_000  # a larger JSON file is a tokenizer
 SECOND = np.zeros(16_000, dtype=np.float32)
 MUTATIONS = (
     st.none()
@@ -42,7 +42,7 @@ MUTATIONS = (
 
 @cache
 def is_installed(target):
-    """Return whether the backend, its framework and its digits are installed."""
+    """Return whether the backend, its framework and its digits model are installed."""
     if find_spec(target.package) is None:
         return False
     specs = {spec.name: spec for spec in Registry().specs()}
@@ -51,7 +51,7 @@ def is_installed(target):
 
 @pytest.fixture
 def directory(target, tmp_path):
-    """Return a copy of the model of a backend that is installed."""
+    """Return a copy of the model directory of a backend; skip if it is not installed."""
     if not is_installed(target):
         pytest.skip(f"{target.backend} is not installed")
     return copied(target, tmp_path / "model")
@@ -71,7 +71,7 @@ every_attack = pytest.mark.parametrize(
 
 @every_attack
 def test_a_damaged_directory_is_refused_in_one_line(target, attack, directory):
-    """The line names the file, and for a size that is not the weights' the key and both numbers."""
+    """The line names the file; if a size contradicts the weights, also the key and both sizes."""
     attack.damage(directory)
 
     with pytest.raises(ModelNotFoundError) as caught:
@@ -83,7 +83,7 @@ def test_a_damaged_directory_is_refused_in_one_line(target, attack, directory):
 
 @every_target
 def test_weights_larger_than_the_memory_are_refused_by_their_header(target, directory):
-    """The file is sparse: it takes no space on the disk, and none of it is read."""
+    """The weights are not read: the file is sparse and takes no space on the disk."""
     if target.weights == "model.bin":
         pytest.skip("its weights have another format")
     path = directory / target.weights
@@ -106,8 +106,8 @@ def test_weights_larger_than_the_memory_are_refused_by_their_header(target, dire
 @pytest.mark.slow
 @every_target
 def test_any_change_of_a_file_is_a_model_or_an_error_in_one_line(target, directory):
-    """No value ends in an error of a framework, and none fails only after the model was loaded."""
-    load_backend(target.backend, str(directory)).close()  # the copy alone is a sound model
+    """No value causes an error of a framework, and none fails only after the model was loaded."""
+    load_backend(target.backend, str(directory)).close()  # the unchanged copy is a sound model
     tables = tables_of(directory)
     changes = [(file, path) for file, table in tables.items() for path in paths_of(table)]
 
@@ -135,7 +135,7 @@ def test_any_change_of_a_file_is_a_model_or_an_error_in_one_line(target, directo
 
 
 def tables_of(directory):
-    """Return the tables in the small JSON files of a directory by the names of the files."""
+    """Return the tables in the small JSON files of a directory, by file name."""
     return {
         path.name: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(directory.glob("*.json"))
@@ -144,7 +144,7 @@ def tables_of(directory):
 
 
 def paths_of(table, prefix=""):
-    """Generate the dotted paths of all keys of a table, those of the tables in it included."""
+    """Generate the dotted paths of all keys of a table, including those of nested tables."""
     for key, value in table.items():
         yield prefix + key
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Pauses from a twentieth of a second to a minute, through every backend that recognises digits."""
+"""Pauses of 0.05 s to a minute between words, on every backend that recognises digits."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from wlk_core.session import Commit, End
 from wlk_core.vad import SilenceGate, SileroDetector
 
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 60.0)  # seconds
-QUICK = "faster-whisper"  # the others are played under WLK_FULL=1
+QUICK = "faster-whisper"  # the only backend without WLK_FULL=1
 EDGE = 0.1  # seconds by which the edges of a pause may be off
 FULL = bool(os.environ.get("WLK_FULL"))
 
 
 def backends():
-    """Return the backends with a digits checkpoint of this environment."""
+    """Return the installed backends with a digits checkpoint."""
     specs = [spec for spec in Registry().specs() if "digits" in spec.models]
-    names = [spec.name for spec in specs if spec.name != "scripted"]  # which reads coded audio
+    names = [spec.name for spec in specs if spec.name != "scripted"]  # it reads coded audio
     return names if FULL else [name for name in names if name == QUICK]
 
 
 def material():
-    """Return four digits between pauses of every length: audio, words and pauses with times."""
+    """Return audio with four digits before each pause, its words, and the times of the pauses."""
     pieces, words, pauses, time = [], [], [], 0.0
     for seed, pause in enumerate(PAUSES):
         clip = connected_digits(4, seed=seed, gap=(0.25, 0.4))
@@ -42,7 +42,7 @@ def material():
 
 
 def played(name, audio):
-    """Return the tokens, the pauses and the End of a session that is fed tenths of a second."""
+    """Return the tokens, the pauses and the End of a session that is fed in chunks of 0.1 s."""
     with load_backend(name, "digits") as backend:
         forces = "language-forcing" in Registry().spec(name).capabilities
         stream = backend.create_processor(language="en" if forces else None)
@@ -59,7 +59,7 @@ def played(name, audio):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", backends())
 def test_every_word_comes_and_none_is_inside_a_pause(name):
-    """All words in their order; pauses are found to a tenth of a second and the clock is exact."""
+    """Words come in order; pauses are detected to a tenth of a second, and the clock is exact."""
     audio, words, pauses = material()
     try:
         tokens, spans, end = played(name, audio)

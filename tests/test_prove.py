@@ -1,4 +1,4 @@
-"""tools/prove.py: the proofs of tests/proofs.toml, and the command of each."""
+"""tools/prove.py, which runs the proofs of tests/proofs.toml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def prove(*arguments):
 
 @pytest.mark.slow
 def test_a_proof_leaves_its_report_and_a_failure_is_named(tmp_path):
-    """One rule of one backend is a matter of seconds, and an unknown rule an error of the suite."""
+    """One rule of one backend takes seconds; an unknown rule is an error of the suite."""
     done = prove("hello", "--reports", tmp_path, "--", "--rule", "PKG-01", "--sessions", "0")
     failed = prove("hello", "--reports", tmp_path / "x", "--", "--rule", "NO-99")
 

@@ -1,4 +1,4 @@
-"""Long streams of Qwen3-ASR on torch and on MLX commit the words of one decoding an utterance."""
+"""Long Qwen3-ASR streams on torch and MLX commit the words of decoding each utterance at once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wlk_qwen3_simul.engine.engine import DecodingOptions
 
 IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
 SECONDS = 600.0 if IS_FULL else 40.0
-MARGIN = 0.02  # share of the words that a stream may get wrong beyond the errors of one decoding
+MARGIN = 0.02  # share of the words that a stream may get wrong beyond the errors of whole decoding
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["alignatt", "local-agreement"] if IS_FULL else ["alignatt"])
 def test_a_long_stream_has_the_words_of_one_decoding_an_utterance(policy):
-    """The errors are those of the model, not of the cuts of its buffer, and of both frameworks."""
+    """Errors come from the model, not from cutting its buffer, and both frameworks make them."""
     clips, seconds = [], 0.0
     while seconds < SECONDS:
         clips.append(connected_digits(6, seed=len(clips), gap=(0.1, 0.6), lead=0.2, tail=0.4))

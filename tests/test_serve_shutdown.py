@@ -24,12 +24,12 @@ DELTA = "conversation.item.input_audio_transcription.delta"
 FORMAT = {"type": "audio/pcm", "rate": 16_000}
 INPUT = {"format": FORMAT, "turn_detection": None}
 UPDATE = {"type": "session.update", "session": {"type": "transcription", "audio": {"input": INPUT}}}
-RESTART = 1012  # close code: the service restarts
+RESTART = 1012  # WebSocket close code: service restart
 SESSIONS = 3
 
 
 def received(socket, until=None):
-    """Return the text of the deltas up to the first one, or to the end with its close code."""
+    """Return the first delta, or the text of all deltas with the close code of the connection."""
     text = ""
     try:
         while True:
@@ -45,7 +45,7 @@ def received(socket, until=None):
 
 @pytest.mark.slow
 def test_sigterm_in_mid_sentence_loses_no_word():
-    """Each session is sent the words of all audio that had arrived, and then a restart."""
+    """Each session receives the words of all audio that had arrived, and then close code 1012."""
     clip = load_clip("demo")
     data = (clip.audio * 32_767).astype("<i2").tobytes()
     with ExitStack() as stack:
@@ -57,12 +57,12 @@ def test_sigterm_in_mid_sentence_loses_no_word():
         for socket in sockets:
             socket.send(json.dumps(UPDATE))
             socket.send(data)
-        heard = [received(socket, until=DELTA)[0] for socket in sockets]
+        begun = [received(socket, until=DELTA)[0] for socket in sockets]
         server.send_signal(signal.SIGTERM)
         rest = [received(socket) for socket in sockets]
         status = server.wait(60)
 
-    texts = [(first + text).split() for first, (text, _) in zip(heard, rest, strict=True)]
+    texts = [(first + text).split() for first, (text, _) in zip(begun, rest, strict=True)]
     assert [clip.text.split()] * SESSIONS == texts
     assert [RESTART] * SESSIONS == [code for _, code in rest]
     assert 0 == status

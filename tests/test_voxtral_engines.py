@@ -1,4 +1,4 @@
-"""Voxtral Realtime on transformers, MLX and voxmlx: equal words, at every delay."""
+"""Voxtral Realtime on transformers, MLX and voxmlx: the same words, at every delay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENGINES = {
 
 
 def streamed(backend, audio, *, chunk_seconds=1.0, **options):
-    """Return the driver of a stream that was fed *audio*, and its words with times."""
+    """Return the driver of a stream after it was fed *audio*, and its words with times."""
     driver = StreamDriver(backend.create_processor(**options))
     driver.feed(audio, chunk_seconds=chunk_seconds)
     driver.finish()
@@ -44,7 +44,7 @@ def test_all_engines_give_the_same_words_with_and_without_drafts():
             single, words = streamed(backend, audio, draft_steps=1)
             drafted, same_words = streamed(backend, audio, chunk_seconds=60.0, draft_steps=8)
         results += [words, same_words]
-        # A backlog is decoded several steps at once.
+        # With drafts a backlog is decoded several steps at a time.
         assert single.processor.stats.decoder_forwards >= 12.5 * seconds
         assert drafted.processor.stats.decoder_forwards <= 6.0 * seconds
 
@@ -56,7 +56,7 @@ def test_all_engines_give_the_same_words_with_and_without_drafts():
 @pytest.mark.parametrize("delay_ms", [240, 480, 800])
 @pytest.mark.parametrize("engine", ["transformers", "native"])
 def test_words_end_where_they_are_spoken_at_every_delay(engine, delay_ms):
-    """95 % of the ends are right to a step of the model, and the text to a word."""
+    """95 % of the ends are within one step of the model, and at most one word is wrong."""
     errors, differences = 0, []
     name, options = ENGINES[engine]
     with load_backend(name, "digits", **options) as backend:

@@ -15,7 +15,7 @@ DIGITS = ROOT / "plugins/wlk-whisper/src/wlk_whisper/digits/ctranslate2"
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [6, 60], ids=["one window", "several windows"])
 def test_known_words_are_found_where_they_were_spoken(count, monkeypatch):
-    """In a recording longer than the window of Whisper too."""
+    """This holds for recordings longer than Whisper's window too."""
     faster_whisper = pytest.importorskip("faster_whisper", reason="pip install faster-whisper")
     monkeypatch.syspath_prepend(str(ROOT / "tools/real"))
     tool = importlib.import_module("word_times")

@@ -1,5 +1,5 @@
 """
-Write docs/benchmarks.md, the table of all installed backends: python tools/benchmark_page.py.
+Measure all installed backends and write docs/benchmarks.md: python tools/benchmark_page.py.
 
 Every backend that has a `digits` checkpoint and works on this machine is measured with each of its
 policies.
@@ -37,23 +37,23 @@ _HEADER = (
 
 _LONG_HEADER = (
     "backend", "policy", "WER [95 %]", "emission p50", "p90", "LongYAAL", "erasure", "frames",
-    "last minute / second", "positions", "last minute / second", "state an hour",
+    "last / second minute", "positions", "last / second minute", "state an hour",
 )  # fmt: skip
 _LONG_MINUTES = 5
 
 _READING = """\
-WER and CER are of the whole set, with a 95 % bootstrap interval over the streams.
-Emission is from the true end of a word to its commit, in audio time (computation-unaware), over
-the words that were recognised; LongYAAL is likewise.  Erasure is words taken back from the screen
-per word of the final text.  Missing are words that a flush did not commit.  Frames are encoder
-frames and positions decoder positions per second of audio: they do not depend on the machine.
-RTF does: it holds for the machine above under its load of that day.
+WER and CER are of the whole set, with a 95 % bootstrap interval over blocks of the reference.
+Emission is the time from the true end of a word to its commit, in audio time (computation-unaware),
+over the words that were recognised; LongYAAL is in audio time too.  Erasure is the number of words
+erased from the display per word of the final text.  Missing are words that a flush did not commit.
+Frames are encoder frames and positions decoder positions per second of audio: they do not depend on
+the machine.  RTF does: it holds for the machine above under its load of that day.
 
-"last minute / second" compares the work of the last minute with that of the second one.
-Without an error the upper end of the interval is the binomial one.
+"last / second minute" divides the work in the last minute by that in the second minute.
+If there are no errors, the upper end of the interval is the binomial one.
 
 A `digits` checkpoint is a tiny model of ten English words, or a grammar of them, made to test
-streaming.  The set comes from the synthesisers on which the models were trained, in other
+streaming.  The set comes from the synthesisers on which the models were trained, with other
 settings, so few errors are expected.  The table compares backends and policies on these models.
 It does not predict the accuracy of real checkpoints: [Whisper](whisper.md#on-published-weights) has
 the figures of tiny.en and base on recordings of English."""
@@ -89,23 +89,23 @@ def survey(registry: Registry) -> tuple[list[BackendSpec], list[tuple[str, str]]
     """
     Return the backends to measure, and the names of unusable ones with the reasons.
 
-    Backends without a `digits` checkpoint, such as an endpoint, are in neither.
+    Backends without a `digits` checkpoint, such as remote ones, are in neither.
     """
     usable: list[BackendSpec] = []
-    others: list[tuple[str, str]] = []
+    unusable: list[tuple[str, str]] = []
     for spec in registry.specs():
         if "digits" not in spec.models or spec.name in _CODED:
             continue
         if missing := missing_requirements(spec):
-            others.append((spec.name, f"needs {', '.join(missing)}"))
+            unusable.append((spec.name, f"needs {', '.join(missing)}"))
             continue
         try:
             registry.load_backend(spec.name, "digits").close()
         except BackendUnavailable as error:  # installed, but it does not run on this machine
-            others.append((spec.name, " ".join(str(error).split())))
+            unusable.append((spec.name, " ".join(str(error).split())))
         else:
             usable.append(spec)
-    return usable, others
+    return usable, unusable
 
 
 def measure_all(
@@ -116,15 +116,15 @@ def measure_all(
     *,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the result of each backend with each policy; print a line for each as it comes."""
+    """Return the result of each backend with each policy, printing a line for each when done."""
     dataset = load_dataset(data, limit=limit)
     results: list[dict[str, Any]] = []
     for spec, policy in [(each, name) for each in specs for name in each.policies or ("",)]:
         options = [f"policy={policy}"] if policy else []
         config, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
-        opened = partial(load, config, spec, registry)
+        open_backend = partial(load, config, spec, registry)
         output = work / "-".join(filter(None, [spec.name, policy]))
-        results.append(run_benchmark(dataset, config, opened, output))
+        results.append(run_benchmark(dataset, config, open_backend, output))
         wer = percent(results[-1]["summary"]["wer"]) or "-"
         click.echo(f"{config.data}: {spec.name} {policy} WER {wer}", err=True)
     return results
@@ -135,7 +135,7 @@ def page(
     long: Sequence[dict[str, Any]],
     unmeasured: Sequence[tuple[str, str]],
 ) -> str:
-    """Return the page as Markdown: a table of the set, and one of a long stream."""
+    """Return the page as Markdown: one table for the set, and one for a long stream."""
     lines = ["# Benchmarks", "", f"Written by `{COMMAND}`; do not edit.", ""]
     if results:
         summary, setup = results[0]["summary"], results[0]["setup"]
@@ -163,7 +163,7 @@ def page(
             "",
             "## One long stream",
             "",
-            f"{length:.1f} minutes without a pause that is reported to the backend.",
+            f"{length:.1f} minutes in which no pause is reported to the backend.",
             "",
             *_table(_LONG_HEADER, map(_long_row, long)),
         ]

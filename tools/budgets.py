@@ -3,8 +3,8 @@ Check the number of lines of each distribution against the budgets in pyproject.
 
     python tools/budgets.py
 
-Everything counts: code, docstrings, comments and blank lines of .py and .pyi files.  A budget is
-raised with a sentence in docs/decisions.md that names what users get for the lines.
+Every line of .py and .pyi files counts: code, docstrings, comments and blank lines.  Raising a
+budget requires a sentence in docs/decisions.md that says what users get for the lines.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def files_of(*patterns: str) -> set[Path]:
-    """Return the files of Python that match *patterns*, or that are in folders that match."""
-    found = [path for pattern in patterns for path in ROOT.glob(pattern)]
-    inside = (path.rglob("*.py*") if path.is_dir() else [path] for path in found)
+    """Return the Python files that match *patterns* or that are in folders that match."""
+    matches = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    inside = (path.rglob("*.py*") if path.is_dir() else [path] for path in matches)
     return {file for files in inside for file in files if file.suffix in {".py", ".pyi"}}
 
 
 def lines_in(files: set[Path], *, tests: bool) -> int:
-    """Return the lines of *files*, either of tests or of everything else."""
+    """Return the number of lines of *files*, counting either tests or everything else."""
     return sum(
         len(path.read_text(encoding="utf-8").splitlines())
         for path in files
@@ -33,7 +33,7 @@ def lines_in(files: set[Path], *, tests: bool) -> int:
 
 
 def main() -> int:
-    """Print a line for each budget and return 1 if one of them is exceeded."""
+    """Print a line for each budget and return 1 if any is exceeded."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     is_exceeded = False
     for name, budget in settings["tool"]["wlk"]["budgets"].items():

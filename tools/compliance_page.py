@@ -14,8 +14,8 @@ How the backends of this repository keep [the contract](contract.md), in the con
 tier of suite {suite}. `nox -s compliance -- --write` writes this page from the JSON reports of
 `wlk-conformance`, and `nox -s compliance` checks that it is current.
 
-A rule that was not tested is one about what the backend declares not to have, or one that the suite
-cannot test on it.
+A rule is not tested if it is about a capability that the backend does not declare, or if the suite
+cannot test it on that backend.
 
 | Backend | Verdict | Rules tested | Passed | Deviations | Not declared | Not testable |
 |---|---|---|---|---|---|---|
@@ -28,18 +28,18 @@ Every rule that is not listed here passed on every backend.
 | Rule | Outcome | Backends | Reason |
 |---|---|---|---|
 """
-ORDER = ("fail", "stale", "deviation", "advisory", "n/a")  # of the rows of a rule
+ORDER = ("fail", "stale", "deviation", "advisory", "n/a")  # order of a rule's rows, by outcome
 
 
 def compliance_page(reports: list[dict[str, Any]]) -> str:
     """
-    Return the page in Markdown: a line for each report, and a table of the exceptions.
+    Return the page as Markdown: a row for each report, and a table of the exceptions.
 
-    Nothing in it depends on the machine.  Backends of one title are distinguished by `proof`, the
-    name of the report.
+    Nothing in it depends on the machine.  Backends with the same title are distinguished by
+    `proof`, the name of the report.
 
     Raises:
-        ValueError: there is no report, or reports of different suites.
+        ValueError: there is no report, or the reports are of different suites.
 
     """
     suites = {report["suite"] for report in reports}
@@ -65,7 +65,7 @@ def _summary(report: dict[str, Any]) -> str:
 
 
 def _exceptions(reports: list[dict[str, Any]]) -> list[str]:
-    """Return a row for each rule, outcome and reason other than a pass, in the contract's order."""
+    """Return a row for each rule, outcome and reason but passes, in the order of the contract."""
     backends: dict[tuple[str, str, str], list[str]] = {}
     rules: dict[str, int] = {}
     for report in reports:
@@ -88,7 +88,7 @@ def _exceptions(reports: list[dict[str, Any]]) -> list[str]:
 
 
 def _reason(rule: dict[str, Any], report: dict[str, Any]) -> str:
-    """Return the reason without the backend's name and its measurements: alike ones share a row."""
+    """Return the reason without the backend's name and measurements, so that equal ones merge."""
     reason = str(rule["detail"]).split("; measured:")[0].strip()
     return reason.removeprefix(f"{report['backend']} ")
 
@@ -103,7 +103,7 @@ def _titled(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _title(report: dict[str, Any]) -> str:
-    """Return the backend, and its policy and engine where one was chosen."""
+    """Return the backend, with its policy and engine if they were chosen."""
     options = report["options"]
     chosen = [options[name] for name in ("policy", "engine") if options.get(name)]
     return " ".join([f"`{report['backend']}`", *chosen])

@@ -1,10 +1,10 @@
 """
-Run wlk-conformance on backends of tests/proofs.toml, two at a time, and keep the reports.
+Run wlk-conformance on the backends of tests/proofs.toml, two at a time, and keep the reports.
 
     python tools/prove.py --reports DIR scripted hello -- --speech --seed 2
 
-Without names, all of them.  What follows "--" are arguments of wlk-conformance; a proof that is a
-test of a plugin takes them as --wlk-ARGUMENT.  The exit status is 1 where a backend is not
+Without names, every backend is proven.  Arguments after "--" go to wlk-conformance; a proof that is
+a test of a plugin takes them as --wlk-ARGUMENT.  The exit status is 1 if a backend is not
 compliant.
 """
 
@@ -31,8 +31,8 @@ WORKERS = 2
 def command(
     proof: Mapping[str, Any], report: Path, suite_arguments: Sequence[str]
 ) -> list[str | Path]:
-    """Return the command of a proof that writes *report*."""
-    if "test" in proof:  # this backend talks to something that its plugin's test starts
+    """Return the command that runs a proof and writes *report*."""
+    if "test" in proof:  # this backend talks to a server that its plugin's test starts
         pytest = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
         options = [f"--wlk-{argument.removeprefix('--')}" for argument in joined(suite_arguments)]
         return [*pytest, ROOT / proof["test"], f"--wlk-report={report}", *options]
@@ -42,7 +42,7 @@ def command(
 
 def joined(arguments: Sequence[str]) -> list[str]:
     """
-    Return *arguments* with every value in the word of its option.
+    Return *arguments* with every value joined to its option.
 
     >>> joined(["--speech", "--seed", "2", "--sessions=3"])
     ['--speech', '--seed=2', '--sessions=3']
@@ -59,7 +59,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
 def prove(
     name: str, proof: Mapping[str, Any], reports: Path, suite_arguments: Sequence[str]
 ) -> bool:
-    """Run one proof, print what it printed, and return whether the backend is compliant."""
+    """Run one proof, print its output, and return whether the backend is compliant."""
     report = reports / f"{name}.json"
     report.unlink(missing_ok=True)
     done = subprocess.run(

@@ -1,9 +1,9 @@
 """
-Fill the generated parts of pages while mkdocs builds the site, and write every page as Markdown.
+Generate parts of the documentation while mkdocs builds it, and write every page as Markdown too.
 
-A page marks such a part with a comment, `<!-- options -->`: the options come from the installed
-plugins, the rules and the faulty backends from the suite.  Beside each page lies its Markdown, and
-llms.txt lists them (https://llmstxt.org).
+A page marks each generated part with a comment such as `<!-- options -->`: options come from the
+installed plugins, rules and faulty backends from the suite.  The Markdown of each page is written
+beside its HTML, and llms.txt lists the pages (https://llmstxt.org).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _pages: dict[str, tuple[str, str]] = {}  # title and Markdown of each source fil
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return the Markdown of a page with its generated parts."""
+    """Return the Markdown of a page with its generated parts filled in."""
     for name, generated in GENERATED.items():
         marker = f"<!-- {name} -->"
         if marker in markdown:
@@ -56,7 +56,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Write the Markdown of all pages, and llms.txt, beside the pages."""
+    """Write the Markdown of every page, and llms.txt, into the site."""
     site = Path(config["site_dir"])
     lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", "", "## Pages", ""]
     for source, (title, markdown) in sorted(_pages.items()):
@@ -66,7 +66,7 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 
 def rules_text(tests: Iterable[RuleTest]) -> str:
-    """Return a section for each family of rules; the first sentence of a rule is the rule."""
+    """Return a section for each family of rules; the first sentence of a rule's test states it."""
     lines: list[str] = []
     known: set[str] = set()
     for family, members in groupby(tests, key=lambda test: test.id.partition("-")[0]):
@@ -91,7 +91,7 @@ def backend_rules() -> str:
 
 
 def option_row(option: Option) -> str:
-    """Return the row of an option in the table of its backend."""
+    """Return the table row of an option."""
     auto = ["`auto`"] if option.is_auto_allowed else []
     if option.choices:
         values = ", ".join([*auto, *(f"`{choice}`" for choice in option.choices)])
@@ -105,7 +105,7 @@ def option_row(option: Option) -> str:
 
 
 def backend_section(spec: BackendSpec) -> str:
-    """Return the section of a backend."""
+    """Return the section about a backend."""
     models = ", ".join(f"`{alias}`" for alias in spec.models) or "a directory or an address"
     lines = [f"## {spec.name}", "", f"{spec.summary}.", ""]
     lines += ["| option | scope | values | default | meaning |", "|---|---|---|---|---|"]
@@ -114,7 +114,7 @@ def backend_section(spec: BackendSpec) -> str:
 
 
 def options() -> str:
-    """Return a section for each backend of this project that is installed."""
+    """Return a section about each installed backend of this project."""
     ours = {path.name for path in (ROOT / "plugins").iterdir()}
     specs = [
         spec
@@ -126,9 +126,9 @@ def options() -> str:
 
 
 def faulty_backends() -> str:
-    """Return the numbers of faulty backends by rule, and all of them."""
+    """Return the number of faulty backends by rule, and a row for each of them."""
     sys.path.insert(0, str(ROOT / "conformance/tests"))  # the package faulty_backends
-    from faulty_backends.base import faulty_cases  # noqa: PLC0415 -- of the path above
+    from faulty_backends.base import faulty_cases  # noqa: PLC0415 -- needs the path above
 
     cases = list(faulty_cases())
     detectors = ("its rule alone", "tests", "sessions")

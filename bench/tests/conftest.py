@@ -1,4 +1,4 @@
-"""Streams whose truth is known exactly, without a model."""
+"""Streams with an exactly known reference, without a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wlk_conformance.testing import CodedToken, encode, script_words
 from wlk_core.cli.main import execute
 from wlk_core.errors import BackendUnavailable
 
-# The same examples everywhere, and no deadline on a machine that is shared.
+# The same examples everywhere, and no deadline, because a shared machine can be slow.
 steady = settings(deadline=None, max_examples=50, derandomize=True)
 
 VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "hour", "tour", "no."]
@@ -31,7 +31,7 @@ run_command = partial(execute, command=main, name="wlk-bench")
 
 
 class Shelf:
-    """The registry of an environment in which some scripted backends alone are installed."""
+    """The registry of an environment in which only some scripted backends are installed."""
 
     distribution = "wlk-core"
 
@@ -52,7 +52,7 @@ class Shelf:
         return self
 
     def load_backend(self, name, _model=None, **_options):
-        """Return a new backend, or fail like a framework that finds no device."""
+        """Return a new backend, or fail like a framework without a device."""
         if name in self._broken:
             raise BackendUnavailable(f"{name} finds no device")
         return ScriptedBackend()
@@ -60,7 +60,7 @@ class Shelf:
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Install the scripted backend, and no other."""
+    """Make the scripted backend the only one installed."""
     monkeypatch.setattr(config_module, "Registry", Shelf)
 
 
@@ -101,7 +101,7 @@ def coded_dataset(count=3):
 
 
 def coded_manifest(folder, count=2):
-    """Write coded audio as recordings of floats, and the manifest that lists them."""
+    """Write coded audio as float WAV files, and the manifest that lists them."""
     lines = []
     for index in range(count):
         sample = coded_sample(f"sample-{index}", seed=index)
@@ -114,7 +114,7 @@ def coded_manifest(folder, count=2):
 
 
 def write_wav(path, audio, rate=16_000):
-    """Write float samples unchanged."""
+    """Write a WAV file with unchanged float samples."""
     data = audio.astype("<f4").tobytes()
     form = struct.pack("<HHIIHH", 3, 1, rate, 4 * rate, 4, 32)
     path.write_bytes(
@@ -125,7 +125,7 @@ def write_wav(path, audio, rate=16_000):
 
 def random_log(seed, *, segments=5, name=None):
     """
-    Return a stream of several segments with errors, flicker and delays drawn from *seed*.
+    Return the log of a stream of several segments, with errors, flicker and delays from *seed*.
 
     The hypothesis is the next words with mistakes in them; a tick commits some of what it showed.
     """

@@ -26,7 +26,7 @@ A, B = ReferenceTurn("ann", 0.0, 4.0), ReferenceTurn("bo", 4.0, 8.0)
 
 
 def spans(*found):
-    """Return spans of a diarizer."""
+    """Return the spans of a diarizer."""
     return [SpeakerSpan(*each) for each in found]
 
 
@@ -48,7 +48,7 @@ def spans(*found):
     ],
 )  # fmt: skip
 def test_the_parts_of_the_error_rate_are_those_by_hand(turns, found, collar, parts):
-    """Total, missed, false alarm and confusion are seconds."""
+    """Total, missed, false alarm and confusion are in seconds."""
     errors = diarization_errors(turns, spans(*found), collar)
 
     assert parts == pytest.approx(
@@ -57,7 +57,7 @@ def test_the_parts_of_the_error_rate_are_those_by_hand(turns, found, collar, par
 
 
 def test_confusion_near_a_change_of_speaker_is_told_apart():
-    """Of two seconds of confusion half a second lies within half a second of the change."""
+    """Of two seconds of confusion, half a second is within half a second of the change."""
     errors = diarization_errors([A, B], spans((0, 0, 2), (1, 2, 8)))
 
     assert (2.0, 0.5) == pytest.approx((errors.confusion, errors.confusion_near))
@@ -66,7 +66,7 @@ def test_confusion_near_a_change_of_speaker_is_told_apart():
 @pytest.mark.slow
 @pytest.mark.parametrize("collar", [0.0, 0.25])
 def test_the_error_rate_is_that_of_pyannote(collar):
-    """Conversations of three with overlap, and labels that are wrong in many ways."""
+    """The conversations have three speakers and overlap, and the labels many kinds of errors."""
     metrics = pytest.importorskip("pyannote.metrics.diarization")
     core = pytest.importorskip("pyannote.core")
 
@@ -102,7 +102,7 @@ def test_the_error_rate_is_that_of_pyannote(collar):
 
 
 def talk():
-    """Return "zero one" twice with 0.6 s of quiet between them, and 1.5 s of quiet after."""
+    """Return "zero one" twice with 0.6 s of silence in between, and 1.5 s of silence at the end."""
     clip = connected_digits(2, seed=3)
     length = round(16_000 * clip.words[-1].end)
     quiet = [np.zeros(round(16_000 * seconds), np.float32) for seconds in (0.3, 1.5)]
@@ -126,13 +126,13 @@ def talk():
 
 @pytest.mark.slow
 def test_a_label_is_late_by_the_audio_that_came_after_its_speech():
-    """A diarizer that waits for a second of audio is a second late, and up to a chunk."""
+    """A diarizer that waits for a second of audio is a second late, plus up to one chunk."""
     sample = talk()
     turn = sample.turns[0]
     diarizer = ScriptedDiarizer([SpeakerSpan(0, 0.0, 1.0), SpeakerSpan(0, 1.0, turn.end)])
 
-    heard = play(sample, "diarizer", diarizer, 0.1, clock=Clock(timer=lambda: 0.0))
-    found = of_speakers([(sample, heard)])
+    events = play(sample, "diarizer", diarizer, 0.1, clock=Clock(timer=lambda: 0.0))
+    found = of_speakers([(sample, events)])
 
     assert found["DER, collar of 0 s"]["rate"] == pytest.approx(0.0)
     assert 1 == found["with the true number of speakers"]
@@ -140,7 +140,7 @@ def test_a_label_is_late_by_the_audio_that_came_after_its_speech():
 
 
 class Opinion:
-    """A turn detector with one answer."""
+    """A turn detector that always gives the same answer."""
 
     def __init__(self, over):
         self.over = over
@@ -163,11 +163,11 @@ class Opinion:
 
 @pytest.mark.parametrize(("over", "false", "delay", "waited"), [(1, 1, 0.45, 0), (0, 0, 1.2, 1)])
 def test_ends_of_turns_are_those_of_the_detector_or_of_silence(over, false, delay, waited):
-    """One that always ends a turn does so in the pause inside, and one that never does waits."""
+    """A detector that always says yes ends the turn in its pause; one that says no, by silence."""
     sample = talk()
-    heard = play(sample, "turn-detector", Opinion(over), 0.1, clock=Clock(timer=lambda: 0.0))
+    events = play(sample, "turn-detector", Opinion(over), 0.1, clock=Clock(timer=lambda: 0.0))
 
-    found = of_turns([(sample, heard)])
+    found = of_turns([(sample, events)])
 
     assert (1, 1) == (found["pauses inside turns"], found["ends of turns"])
     assert false == found["detector"]["false ends"]["rate"]
@@ -179,11 +179,11 @@ def test_ends_of_turns_are_those_of_the_detector_or_of_silence(over, false, dela
 
 
 def test_an_utterance_that_goes_on_before_the_silence_is_over_has_no_end():
-    """The detector that waits and long silences miss the first half's end; 0.0 has no pause."""
+    """A reluctant detector and long silences miss the end of the first half; 0.0 has no pause."""
     sample = attrs.evolve(talk(), ends=(0.0, talk().reference.words[1].end))
-    heard = play(sample, "turn-detector", Opinion(0), 0.1, clock=Clock(timer=lambda: 0.0))
+    events = play(sample, "turn-detector", Opinion(0), 0.1, clock=Clock(timer=lambda: 0.0))
 
-    found = of_turns([(sample, heard)])
+    found = of_turns([(sample, events)])
 
     assert (1, 1) == (found["ends of turns"], found["ends without a pause"])
     assert found["detector"]["missed ends"] == 1
@@ -192,7 +192,7 @@ def test_an_utterance_that_goes_on_before_the_silence_is_over_has_no_end():
 
 
 class Shouting:
-    """A translator whose clauses are two words, done a second of the clock after they are asked."""
+    """A translator whose clauses are two words, done a second after the second word came."""
 
     def __init__(self, clock):
         self.clock = clock
@@ -207,17 +207,17 @@ class Shouting:
         """Release nothing."""
 
     def insert_tokens(self, tokens):
-        """Append tokens; two are a clause."""
+        """Append tokens; two make a clause."""
         for token in tokens:
             self._open.append(token)
             if len(self._open) == 2:
                 text = "".join(each.text for each in self._open).upper()
-                made = TranslatedText(text, self._open[0].start, self._open[1].end)
-                self._waiting.append((self.clock.now + 1.0, made))
+                clause = TranslatedText(text, self._open[0].start, self._open[1].end)
+                self._waiting.append((self.clock.now + 1.0, clause))
                 self._open = []
 
     def process_iter(self, *_is_last):
-        """Return what is done."""
+        """Return the clauses that are done."""
         done = [text for due, text in self._waiting if due <= self.clock.now]
         self._waiting = [each for each in self._waiting if each[1] not in done]
         return done
@@ -229,12 +229,12 @@ class Shouting:
 
 
 def test_a_translation_is_late_since_the_commit_of_its_last_word():
-    """Two clauses come a second after their words; chrF is of the joined translations."""
+    """Two clauses come a second after their words; chrF is that of the joined translations."""
     of_translation = pytest.importorskip("wlk_bench.annotators.translation").figures
     sample, clock = attrs.evolve(talk(), translation="ZERO ONE ZERO ONE"), Clock(timer=lambda: 0.0)
-    heard = play(sample, "translator", Shouting(clock), 0.1, clock=clock)
+    events = play(sample, "translator", Shouting(clock), 0.1, clock=clock)
 
-    found = of_translation([(sample, heard)])
+    found = of_translation([(sample, events)])
 
     assert (4, 4) == (found["words"], found["words in one translation"])
     assert 1.05 == pytest.approx(found["delay after the commit of a clause"]["p50"], abs=0.06)
@@ -243,7 +243,7 @@ def test_a_translation_is_late_since_the_commit_of_its_last_word():
 
 @pytest.fixture
 def offered(monkeypatch):
-    """Install a diarizer that is right; return what it was loaded with."""
+    """Install a diarizer that makes no errors; return the arguments that it is loaded with."""
     loaded = {}
 
     class Shelf:
@@ -267,7 +267,7 @@ def manifest_of(folder, **fields):
 
 
 def test_the_command_prints_figures_and_writes_them(tmp_path, capsys, offered):
-    """The JSON has the setup and the figures; options go to the annotator."""
+    """The JSON file has the setup and the figures; options are passed to the annotator."""
     manifest = manifest_of(tmp_path, turns=[["ann", 0.0, 1.0]])
     output = ["--option", "speakers=2", "--output", str(tmp_path / "out.json")]
 
@@ -289,11 +289,11 @@ def test_the_command_prints_figures_and_writes_them(tmp_path, capsys, offered):
         ("who", {"turns": 5}, 'expected "turns" as [speaker, start, end] in seconds in line 1 of '),
         ("who", {"ends": ["x"]}, 'expected "ends" as seconds in line 1 of '),
         ("who", {"ends": [0.5, 7.0]}, "expected ends from 0 to 1 s in line 1 of "),
-        ("whisper", {}, "expected an annotator, got the backend whisper; measure it with run"),
+        ("whisper", {}, "expected an annotator, got the backend whisper; use wlk-bench run"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(name, fields, message, tmp_path, capsys):
-    """A manifest without turns, those with wrong turns or ends, and a backend."""
+    """So are a manifest without turns, one with invalid turns or ends, and a backend."""
     assert 1 == run_command(["annotator", name, str(manifest_of(tmp_path, **fields))])
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line

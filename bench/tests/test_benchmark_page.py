@@ -1,4 +1,4 @@
-"""The page of benchmarks, which tools/benchmark_page.py writes."""
+"""The page docs/benchmarks.md, which tools/benchmark_page.py writes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ ABSENT = "a-framework-that-is-nowhere"
 
 
 def declared(name, **fields):
-    """Return the declaration of a backend with a digits checkpoint."""
+    """Return the spec of a backend with a digits checkpoint."""
     plain = {"models": {"digits": "bundled"}, "policies": (), "options": (), "requires": {}}
     fields = {**plain, **fields}
     return attrs.evolve(SCRIPTED_SPEC, name=name, **fields)
 
 
 def test_the_page_is_written_and_unusable_backends_are_reported(tmp_path, monkeypatch):
-    """One row a policy in both tables, and a line for each backend that does not work."""
+    """Both tables have a row for each policy; a line names each backend that does not work."""
     absent = declared("absent", requires={ABSENT: "pip install it"})
     working = declared("working", policies=("native", "alignatt"))
-    # Coded audio, and a backend without a digits checkpoint, are not in the table.
+    # Backends that read coded audio or have no digits checkpoint are not in the table.
     others = (SCRIPTED_SPEC, declared("endpoint", models={"small": "elsewhere"}))
     shelf = Shelf(
         absent, declared("broken"), working, declared("single"), *others, broken={"broken"}

@@ -20,7 +20,7 @@ from wlk_bench.summary import summarise
 
 
 def scored(path, *logs):
-    """Return one figure of streams."""
+    """Return one figure of a run of these streams."""
     found = summarise([score(log, normaliser_name="basic") for log in logs])
     for key in path.split():
         found = found[key]
@@ -33,7 +33,7 @@ def small(path):
 
 
 def stream(text, *committed, segments=(), language=None):
-    """Return five seconds in which words were committed at their ends."""
+    """Return a log of five seconds in which words were committed as they ended."""
     events = [
         Commit(audio_time=end, wall=end, tokens=(TimedText(start, end, text),))
         for start, end, text in committed
@@ -44,14 +44,14 @@ def stream(text, *committed, segments=(), language=None):
 
 
 def committed(*dropped):
-    """Return the small stream without the commits of these words."""
+    """Return the log of the self-test without the commits of these words."""
     log = small_log()
     kept = [e for e in log.events if not isinstance(e, Commit) or e.tokens[0].text not in dropped]
     return attrs.evolve(log, events=tuple(kept))
 
 
 def long_log():
-    """Return four minutes in which each minute takes 60 positions and 1000 bytes more."""
+    """Return a log of four minutes; each takes 60 positions and 1000 bytes more than the last."""
     events = []
     for minute in range(4):
         time = 60.0 * (minute + 1)
@@ -218,5 +218,5 @@ CASES = {
 
 @pytest.mark.parametrize(("expected", "found"), CASES.values(), ids=CASES)
 def test_a_metric_gives_the_figure_worked_out_by_hand(expected, found):
-    """The computed value agrees with the one worked out by hand."""
+    """The computed value equals the one worked out by hand."""
     assert found == (pytest.approx(expected, abs=1e-9) if type(expected) is float else expected)

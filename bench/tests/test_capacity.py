@@ -21,7 +21,7 @@ from .conftest import coded_manifest, coded_sample, run_command
 
 
 def run_of(sessions, late, *, others=None):
-    """Return a run that is so late."""
+    """Return a run whose p99 lateness is *late* seconds."""
     return PacedRun(
         sessions=sessions, p99_delay=0.5 + late, p99_lateness=late, utilisation=0.5,
         other_cores=others, session_bytes=1e6,
@@ -29,30 +29,30 @@ def run_of(sessions, late, *, others=None):
 
 
 class FakeBench:
-    """A machine that keeps a number of sessions, and decodes 28 s of audio in a second."""
+    """A machine that sustains a number of sessions and decodes 28 s of audio per second."""
 
     def __init__(self, keeps):
         self.keeps = keeps
         self.counts = []
 
     def throughput(self, _seconds):
-        """Return the seconds of audio decoded in a second."""
+        """Return the seconds of audio decoded per second."""
         return 28.0
 
     def paced_run(self, sessions, _seconds):
-        """Return a run that is late beyond the capacity."""
+        """Return a run, which is late if it has more sessions than the machine sustains."""
         self.counts.append(sessions)
         return run_of(sessions, 0.0 if sessions <= self.keeps else 1.0)
 
 
 def found(bench, *, max_runs=8):
-    """Search with the usual bound."""
+    """Search with the default limit of lateness."""
     return search(bench, p99_lateness=0.05, seconds=20, max_runs=max_runs)
 
 
 @pytest.fixture
 def bench():
-    """Return the scripted backend on one worker whose clock is the processor time."""
+    """Return the scripted backend on one worker, timed by processor time."""
     audio = np.concatenate(list(coded_sample("sample").audio()))
     return Bench(
         backend=ScriptedBackend(),
@@ -67,7 +67,7 @@ def bench():
 
 @pytest.mark.parametrize("keeps", [1, 7, 20, 25, 31, 60])
 def test_the_search_finds_the_sessions_that_are_kept(keeps):
-    """The first run has nine tenths of the throughput; the bracket is narrow at the end."""
+    """The first run has nine tenths of the throughput, and the final bracket is narrow."""
     machine = FakeBench(keeps)
     capacity = found(machine, max_runs=12)
 
@@ -80,15 +80,15 @@ def test_the_search_finds_the_sessions_that_are_kept(keeps):
 
 @pytest.mark.parametrize("max_runs", [1, 2, 5, 9])
 def test_the_search_makes_no_more_runs_than_are_allowed(max_runs):
-    """A machine that keeps far more than its throughput suggests is not fully measured then."""
+    """The search then ends before it has found the limit of a machine that sustains far more."""
     machine = FakeBench(1000)
     capacity = found(machine, max_runs=max_runs)
 
     assert capacity.fewest_late is None
     assert capacity.sessions == max(machine.counts)
     assert len(machine.counts) == max_runs
-    # The last run has one session, so that the message is about one.
-    with pytest.raises(CapacityError, match=r"got 1\.00 s with 1 session; take a larger --tick"):
+    # The last run has one session, so that the message is about a single session.
+    with pytest.raises(CapacityError, match=r"got 1\.00 s with 1 session; choose a larger --tick"):
         found(FakeBench(0), max_runs=max_runs)
 
 
@@ -110,7 +110,7 @@ def test_a_chunk_is_done_when_its_steps_are_not_when_the_next_one_is():
 @pytest.mark.parametrize("work", ["throughput", "paced_run"])
 @pytest.mark.parametrize("call", [1, 10])
 def test_an_engine_that_fails_for_good_ends_a_measurement(bench, is_cpu_clock, work, call):
-    """The error is that of the engine; no chunk is awaited for ever."""
+    """The error is the engine's, and nothing waits forever for a chunk."""
     bench = attrs.evolve(bench, is_cpu_clock=is_cpu_clock)
     EngineFaults.of(bench.backend.engine_calls).fail_before = frozenset(range(call, 1000))
     measure = partial(bench.paced_run, 3) if work == "paced_run" else bench.throughput
@@ -122,7 +122,7 @@ def test_an_engine_that_fails_for_good_ends_a_measurement(bench, is_cpu_clock, w
 @pytest.mark.parametrize("is_cpu_clock", [True, False])
 @pytest.mark.slow
 def test_sessions_that_a_machine_keeps_are_measured(bench, is_cpu_clock):
-    """The scripted engine decodes far faster than real time, and three sessions are in time."""
+    """The scripted engine decodes far faster than real time, so three sessions are in time."""
     bench = attrs.evolve(bench, is_cpu_clock=is_cpu_clock)
     run = bench.paced_run(3, 2.0)
 
@@ -135,7 +135,7 @@ def test_sessions_that_a_machine_keeps_are_measured(bench, is_cpu_clock):
 @pytest.mark.parametrize(("others", "is_quiet"), [(0.0, True), (0.05, True), (1.7, False)])
 @pytest.mark.usefixtures("scripted")
 def test_a_machine_that_others_use_is_reported(others, is_quiet, tmp_path, capsys, monkeypatch):
-    """Their work is part of the figures, so the command is to be repeated."""
+    """Their load affects the figures, so the command should be repeated."""
     monkeypatch.setattr(Bench, "throughput", lambda _bench, _seconds: 20.0)
     monkeypatch.setattr(
         Bench, "paced_run", lambda _bench, count, _seconds: run_of(count, 0.0, others=others)
@@ -150,7 +150,7 @@ def test_a_machine_that_others_use_is_reported(others, is_quiet, tmp_path, capsy
 @pytest.mark.slow
 @pytest.mark.usefixtures("scripted")
 def test_the_command_measures_and_reports(tmp_path, capsys, monkeypatch):
-    """The duration is stated before, each run as it ends, the tables at last."""
+    """The expected duration is printed first, then each run as it ends, and finally the tables."""
     monkeypatch.setattr(search_module, "MAX_SESSIONS", 4)
     data, output = f"manifest:{coded_manifest(tmp_path)}", tmp_path / "out.json"
     status = run_command(
@@ -175,7 +175,7 @@ def test_the_command_measures_and_reports(tmp_path, capsys, monkeypatch):
 
 
 def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
-    """The scheduler is the server's; nothing else of the bench needs it."""
+    """The scheduler is part of wlk-serve, which nothing else in wlk-bench needs."""
     monkeypatch.setitem(sys.modules, "wlk_serve.scheduler", None)
     monkeypatch.delitem(sys.modules, "wlk_bench.capacity.measurement")
 
@@ -199,7 +199,7 @@ def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
 )
 @pytest.mark.usefixtures("scripted")
 def test_an_argument_that_does_not_fit_is_one_line(arguments, status, message, capsys):
-    """Nothing is measured before."""
+    """It is refused before anything is measured."""
     assert status == run_command(["capacity", "scripted", *arguments])
 
     printed = capsys.readouterr()

@@ -24,7 +24,7 @@ def run(tmp_path, name="out", *arguments):
 
 
 def test_run_writes_a_result_and_prints_a_table(tmp_path, capsys):
-    """The figures are on standard output, and nothing on standard error without a terminal."""
+    """Figures go to standard output; without a terminal nothing goes to standard error."""
     status, output = run(tmp_path, "out", "--option", "tick_seconds=0.5")
 
     printed = capsys.readouterr()
@@ -35,7 +35,7 @@ def test_run_writes_a_result_and_prints_a_table(tmp_path, capsys):
 
 
 def test_progress_is_shown_on_a_terminal(tmp_path, capsys, monkeypatch):
-    """The running error rate and cost are on standard error."""
+    """The error rate and cost so far go to standard error."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
     run(tmp_path)
@@ -44,7 +44,7 @@ def test_progress_is_shown_on_a_terminal(tmp_path, capsys, monkeypatch):
 
 
 def test_compare_shows_the_differences_of_two_results_or_why_there_are_none(tmp_path, capsys):
-    """Error rates are paired, and the ratio of costs is printed; a refusal is one line."""
+    """Error rates are compared in pairs, costs as a ratio; a refusal is one line."""
     _, a = run(tmp_path, "a")
     _, b = run(tmp_path, "b")
     _, c = run(tmp_path, "c", "--normaliser", "english")
@@ -61,7 +61,7 @@ def test_compare_shows_the_differences_of_two_results_or_why_there_are_none(tmp_
 
 @pytest.mark.slow
 def test_plot_draws_several_results_and_marks_what_is_not_comparable(tmp_path):
-    """The picture is a PNG, made without a display; the legend gives the reason."""
+    """The figure is a PNG, drawn without a display; the legend gives the reason."""
     _, a = run(tmp_path, "a")
     _, b = run(tmp_path, "b", "--normaliser", "english")
 
@@ -90,16 +90,16 @@ def test_a_missing_folder_of_the_output_is_refused_before_the_work(command, fold
 
 
 def test_the_selftest_passes(capsys):
-    """Every case is printed, and the status is 0 because all are right."""
+    """The exit status is 0 if every case is correct."""
     assert 0 == run_command(["selftest"])
     printed = capsys.readouterr().out
-    assert "cases are right" in printed
+    assert "cases are correct" in printed
     assert "WRONG" not in printed
 
 
 def test_a_wrong_metric_fails_the_selftest(capsys, monkeypatch):
-    """The status is 1 where a case is wrong."""
-    from wlk_bench import selftest  # noqa: PLC0415 -- patched here alone
+    """The exit status is 1 if a case is wrong."""
+    from wlk_bench import selftest  # noqa: PLC0415 -- patched only here
 
     monkeypatch.setattr(selftest, "_figure", lambda _summary, _path: 99.0)
 
@@ -122,7 +122,7 @@ def test_a_wrong_metric_fails_the_selftest(capsys, monkeypatch):
     ],
 )
 def test_the_status_gives_the_kind_of_end(arguments, status, tmp_path, monkeypatch, capsys):
-    """0 done, 1 something failed, 2 usage."""
+    """0 means done, 1 that something failed, and 2 a usage error."""
     monkeypatch.chdir(tmp_path)
 
     assert status == run_command(arguments)

@@ -15,7 +15,7 @@ from .conftest import coded_manifest, coded_sample, write_wav
 
 
 def sample(name):
-    """Return a second of zeros."""
+    """Return a sample with a second of zeros and one word."""
     return Sample(
         id=name,
         audio=lambda: iter([np.zeros(16_000, dtype=np.float32)]),
@@ -25,7 +25,7 @@ def sample(name):
 
 
 def librispeech_folder(root, utterances):
-    """Write recordings like unpacked LibriSpeech; FFmpeg recognises a format by its content."""
+    """Write WAV files in LibriSpeech's layout as .flac; FFmpeg detects formats by content."""
     for name, text in utterances.items():
         speaker, chapter, _ = name.split("-")
         folder = root / speaker / chapter
@@ -50,7 +50,7 @@ UTTERANCES = {
 
 
 def test_the_digits_set_has_every_clip_with_exact_times():
-    """The clips come first, all words have times, and audio is a function of the release."""
+    """The clips come first, all words have times, and the audio is the same every time."""
     dataset, again = load_dataset("digits"), load_dataset("digits").samples[-1]
 
     names = [sample.id for sample in dataset.samples]
@@ -62,7 +62,7 @@ def test_the_digits_set_has_every_clip_with_exact_times():
 
 
 def test_a_long_stream_is_composed_of_digits():
-    """It has at least the requested length, and a segment for each utterance."""
+    """It has at least the requested length, and one segment per utterance."""
     dataset = load_dataset("digits:0.5")
 
     (sample,) = dataset.samples
@@ -89,7 +89,7 @@ def test_librispeech_is_read_by_utterance_chapter_and_speaker(tmp_path):
 
 
 def test_word_times_move_with_their_chapter_and_gaps_can_be_silences():
-    """Times count from the start of the stream; a pause is as long as the zeros."""
+    """Times count from the start of the stream; a reported pause is as long as the zeros."""
     samples = [sample("a"), sample("b")]
     (joined,), (paused,) = chaptered(samples), chaptered(samples, reports_pauses=True)
 
@@ -99,7 +99,7 @@ def test_word_times_move_with_their_chapter_and_gaps_can_be_silences():
 
 
 def test_a_manifest_lists_recordings_and_word_times(tmp_path):
-    """Audio is read relative to the manifest, sample by sample as it was written."""
+    """Audio paths are relative to the manifest, and samples are read as they were written."""
     dataset = load_dataset(f"manifest:{coded_manifest(tmp_path)}")
 
     first = dataset.samples[0]
@@ -109,7 +109,7 @@ def test_a_manifest_lists_recordings_and_word_times(tmp_path):
 
 
 def test_the_text_of_a_manifest_may_be_its_words(tmp_path):
-    """Words with times make up the text."""
+    """Without "text" the words are joined."""
     write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
     path = tmp_path / "list.jsonl"
     path.write_text('{"audio": "a.wav", "words": [["so", 0, 0.01], ["on", 0.01, 0.01]]}\n')
@@ -130,7 +130,7 @@ def test_the_text_of_a_manifest_may_be_its_words(tmp_path):
     ids=["no-json", "no-audio", "no-file", "backward-word", "empty", "one-name-twice"],
 )
 def test_an_invalid_line_is_named(tmp_path, line, message):
-    """The message names the line, what was expected and what came."""
+    """The message states the line, what was expected and what was found."""
     write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
     path = tmp_path / "list.jsonl"
     path.write_text(f"{line}\n", encoding="utf-8")
@@ -143,13 +143,13 @@ def test_an_invalid_line_is_named(tmp_path, line, message):
     ("data", "message"),
     [
         ("music", "expected --data digits"),
-        ("librispeech:.", "below ., got none; unpack one of"),
+        ("librispeech:.", "below ., got none; unpack a set from"),
         ("manifest:/nowhere.jsonl", "expected a manifest of JSON lines"),
         *((f"digits:{m}", "up to 600 minutes") for m in ("long", "0", "-1", "nan", "1000")),
     ],
 )
 def test_missing_data_is_refused(data, message, tmp_path, monkeypatch):
-    """The message states what to name instead."""
+    """The message says what to name instead."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=message):
         load_dataset(data)

@@ -1,4 +1,4 @@
-"""What holds for the metrics of any stream, besides the figures of test_by_hand."""
+"""Properties of the metrics that hold for any stream; test_by_hand has figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=30).m
 @steady
 @given(TEXT, TEXT, TEXT, st.integers(1, 9))
 def test_blocks_add_up_to_the_whole(reference, hypothesis, other, block):
-    """No word of the reference is in two blocks or in none, and two systems have the same ones."""
+    """Every reference word is in exactly one block, and two systems have the same blocks."""
     edits, others = (word_edits(reference, text, block=block) for text in (hypothesis, other))
 
     assert edits.counts.errors == sum(errors for errors, _ in edits.blocks)
@@ -43,7 +43,7 @@ def test_a_system_does_not_differ_from_itself():
 
 
 def joined(*texts, unit="word"):
-    """Join tokens of a second each."""
+    """Join tokens that last a second each into words."""
     events = tuple(
         Commit(audio_time=i, wall=i + 0.5, tokens=(TimedText(i, i + 1, text),))
         for i, text in enumerate(texts)
@@ -65,12 +65,12 @@ def joined(*texts, unit="word"):
     ids=["words", "pieces", "punctuation", "several", "space-after", "nothing"],
 )
 def test_tokens_become_words_by_their_spacing(texts, words):
-    """White space alone separates words."""
+    """Only white space separates words."""
     assert words == [word.text for word in joined(*texts)]
 
 
 def test_a_word_spans_its_tokens_and_is_emitted_with_the_last():
-    """Its start is that of the first token, its end and emission those of the last one."""
+    """It starts with its first token; it ends and is emitted with its last."""
     (word,) = joined(" un", "believ", "able")
 
     assert (0, 3) == (word.start, word.end)
@@ -80,7 +80,7 @@ def test_a_word_spans_its_tokens_and_is_emitted_with_the_last():
 @steady
 @given(st.integers(0, 10_000))
 def test_screens_are_the_texts_that_were_displayed(seed):
-    """Applied one after another they give the text on the screen."""
+    """Applied one after another they give every displayed text."""
     log = random_log(seed, segments=3)
     committed, expected, hypothesis = [], [], ()
     for event in log.events:
@@ -105,14 +105,14 @@ SEGMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_siz
 
 
 def plain_similarity(a, b):
-    """Return the share of letters that two words have in common."""
+    """Return the share of letters that two words have in common; -inf between mark and word."""
     if (a in MARKS) != (b in MARKS):
         return -math.inf
     return len(set(a) & set(b)) / len(set(a) | set(b))
 
 
 def plain_soft_alignment(reference, hypothesis):
-    """Return the alignment of the largest sum of similarities, by filling the whole table."""
+    """Return the alignment with the largest sum of similarities, from the whole table."""
     scores = [[0.0] * (len(hypothesis) + 1)]
     for expected in reference:
         row = [0.0]
@@ -139,14 +139,14 @@ def plain_soft_alignment(reference, hypothesis):
 @steady
 @given(LETTERS.filter(bool), LETTERS.filter(bool))
 def test_a_soft_alignment_is_that_of_the_whole_table(reference, hypothesis):
-    """Bits hold the same path as a table of sums, ties included."""
+    """The packed bits give the same path as a table of sums, ties included."""
     assert plain_soft_alignment(reference, hypothesis) == soft_alignment(reference, hypothesis)
 
 
 @steady
 @given(SEGMENTS)
 def test_a_perfect_text_is_cut_like_the_reference(segments):
-    """Without errors every word belongs to its own segment."""
+    """Without errors every word belongs to the segment that it comes from."""
     words = [word for segment in segments for word in segment]
     ends = [sum(map(len, segments[: i + 1])) for i in range(len(segments))]
 

@@ -19,7 +19,7 @@ SEEDS = range(40)
 
 
 def write_for_omnisteval(logs, folder):
-    """Write the words, segments and references of OmniSTEval's long form, in milliseconds."""
+    """Write hypotheses, segments and references in OmniSTEval's long form, in milliseconds."""
     hypotheses, segments, references = [], [], []
     for log in logs:
         name, words = f"{log.header.audio}.wav", committed_words(log)

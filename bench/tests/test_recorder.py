@@ -1,4 +1,4 @@
-"""Streams are recorded with their clock, and their logs are read as they were written."""
+"""Recording a stream on its clock, and writing and reading its log."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .conftest import coded_sample
 
 
 class Stopwatch:
-    """A clock on which each reading takes a step and sleeping takes its time."""
+    """A clock that each reading advances by a step, and sleeping by its duration."""
 
     def __init__(self, step=0.1):
         self.time = 0.0
         self.step = step
 
     def read(self):
-        """Take a step and return the time."""
+        """Advance by a step and return the time."""
         self.time += self.step
         return self.time
 
@@ -54,7 +54,7 @@ def recorded(audio, *, backend=None, **options):
 
 
 def log_of(recording):
-    """Return the events of a stream as its log."""
+    """Return the events of a recording as a log."""
     events = tuple(recording)
     seconds = events[-1].audio_time
     header = Header(audio="x", audio_seconds=seconds, reference=Reference(text=""))
@@ -62,7 +62,7 @@ def log_of(recording):
 
 
 def test_a_stream_is_recorded_to_its_end():
-    """The text is committed, and calls add up to the counters and the length of the audio."""
+    """The whole text is committed, and the work of the calls adds up to the counters."""
     sample = coded_sample("one")
 
     processor = ScriptedBackend().create_processor(language="en")
@@ -77,7 +77,7 @@ def test_a_stream_is_recorded_to_its_end():
 
 @pytest.mark.parametrize(("chunk_seconds", "ends"), [(1.0, [1.0, 2.0, 2.5]), (None, [2.5])])
 def test_chunks_keep_their_schedule(chunk_seconds, ends):
-    """A chunk is given when its audio ends, however it was cut; without a length it is one."""
+    """A chunk comes when its audio ends, however the audio was cut; None makes it one chunk."""
     pieces = np.array_split(np.zeros(40_000, dtype=np.float32), 7)
 
     log = recorded(pieces, chunk_seconds=chunk_seconds, clock=Clock(timer=lambda: 0.0))
@@ -86,7 +86,7 @@ def test_chunks_keep_their_schedule(chunk_seconds, ends):
 
 
 def test_work_that_takes_long_makes_the_next_chunk_wait():
-    """With the clock stopped, a chunk is given after the work on the ones before it."""
+    """On the simulated clock a chunk comes after the work on the chunks before it."""
     watch = Stopwatch(step=1.6)  # one call drains a chunk and takes 1.6 s
 
     log = recorded([np.zeros(32_000, dtype=np.float32)], clock=Clock(timer=watch.read))
@@ -98,7 +98,7 @@ def test_work_that_takes_long_makes_the_next_chunk_wait():
 
 
 def test_pacing_changes_nothing_but_the_clock():
-    """A chunk comes when it would have been spoken; the text and its audio times are the same."""
+    """Chunks come as they would be spoken; the text and its audio times stay the same."""
     sample = coded_sample("one", 8)
     watch = Stopwatch(step=0.0)
 
@@ -113,7 +113,7 @@ def test_pacing_changes_nothing_but_the_clock():
 
 
 def test_a_pause_is_reported_and_moves_the_clock():
-    """A pause is a flush; words after it have the times of the stream."""
+    """A pause is a flush, and the times of words after it include the pause."""
     sample = coded_sample("one", 3)
 
     log = recorded([*sample.audio(), Pause(10.0), *sample.audio()])
@@ -128,7 +128,7 @@ def test_a_pause_is_reported_and_moves_the_clock():
 
 
 def test_a_failed_call_is_recorded_and_repeated():
-    """A fault that passes costs time and no text."""
+    """A temporary fault costs time, but no text."""
     sample = coded_sample("one")
 
     log = recorded(sample.audio(), backend=ScriptedBackend(fail_before=[2]))
@@ -138,7 +138,7 @@ def test_a_failed_call_is_recorded_and_repeated():
 
 
 def test_a_stream_that_fails_for_good_is_raised():
-    """A stream that broke has no log."""
+    """The error of the engine ends the recording."""
     with pytest.raises(BackendError):
         recorded(coded_sample("one").audio(), backend=ScriptedBackend(fail_before=range(1, 99)))
 
@@ -156,7 +156,7 @@ def test_a_log_is_read_as_it_was_written(tmp_path):
 
 
 def changed(text, line, new):
-    """Return a log with another line; None ends it before."""
+    """Return *text* with *new* in place of a line; None cuts the text off before that line."""
     lines = text.splitlines()
     return "\n".join(lines[:line] if new is None else [*lines[:line], new, *lines[line + 1 :]])
 
@@ -174,7 +174,7 @@ def changed(text, line, new):
     ],
 )
 def test_another_or_damaged_file_is_refused(tmp_path, line, new, message):
-    """The line is named; a stream that was cut short is never scored as if it were whole."""
+    """The message names the line; an incomplete stream is never scored like a complete one."""
     path = tmp_path / "damaged.jsonl"
     write_log(path, small_log())
     path.write_bytes(changed(path.read_text("utf-8"), line, new).encode(errors="surrogateescape"))
@@ -184,7 +184,7 @@ def test_another_or_damaged_file_is_refused(tmp_path, line, new, message):
 
 
 def test_a_failed_write_leaves_no_log(tmp_path):
-    """A file with the name of a log is a whole log."""
+    """A file with the name of a log is always complete."""
     broken = attrs.evolve(small_log(), events=(End(audio_time=object(), wall=0.0),))
 
     with pytest.raises(TypeError):

@@ -29,7 +29,7 @@ def measured(output, *, count=3, backend=None, dataset=None, observe=None, **con
 
 
 def test_a_perfect_backend_has_no_errors_and_its_result_names_its_conditions(tmp_path):
-    """Coded audio is recognised exactly; the output has a log for each sample."""
+    """Coded audio is recognised exactly, and the output has a log for each sample."""
     result = measured(tmp_path)
     summary, setup = result["summary"], result["setup"]
 
@@ -57,7 +57,7 @@ def test_a_log_has_everything_its_score_needs(tmp_path):
 
 
 def test_an_interrupted_run_is_continued_and_a_finished_one_opens_no_backend(tmp_path):
-    """Streams that are recorded are not run again; the result has all of them."""
+    """Recorded streams are not run again, and the result contains all of them."""
     broken = ScriptedBackend(fail_before=range(12, 999))
     with pytest.raises(Exception, match="failed on request"):
         measured(tmp_path, backend=broken)
@@ -77,7 +77,7 @@ def test_an_interrupted_run_is_continued_and_a_finished_one_opens_no_backend(tmp
 
 
 def test_a_directory_belongs_to_one_setup(tmp_path):
-    """Logs of other conditions are never mixed in."""
+    """Logs of different setups are never mixed."""
     measured(tmp_path)
 
     with pytest.raises(ResultError, match=r"got chunk_seconds 1\.0 there and 0\.5 here"):
@@ -99,7 +99,7 @@ def test_streams_at_a_time_give_the_same_texts(tmp_path):
 
 
 def test_a_single_shot_is_one_chunk(tmp_path):
-    """The whole utterance is given at once, so that there is one tick."""
+    """The whole utterance is inserted at once, so there is one tick."""
     dataset = attrs.evolve(coded_dataset(1), mode="single-shot")
 
     result = measured(tmp_path, dataset=dataset)
@@ -137,7 +137,7 @@ def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, me
 
 
 def test_a_default_is_recorded_and_not_passed_on():
-    """A policy may refuse the options of another one, even at their default values."""
+    """A policy can refuse the options of another, even at their default values."""
     explicit, default = (
         prepare(coded_dataset(1), "scripted", options=options, registry=Shelf())[0]
         for options in (["policy=local-agreement"], [])
@@ -150,7 +150,7 @@ def test_a_default_is_recorded_and_not_passed_on():
 
 
 def test_runs_are_compared_where_they_have_the_same_references(tmp_path):
-    """Two runs of a backend differ in time only; on two machines times cannot be compared."""
+    """Runs of one backend differ only in time, and times of two machines are not comparable."""
     a, b = measured(tmp_path / "a"), measured(tmp_path / "b")
 
     found = compare(a, b)
@@ -161,14 +161,14 @@ def test_runs_are_compared_where_they_have_the_same_references(tmp_path):
     assert found.rtf_ratio > 0
     b["platform"]["processor"] = "another"
     assert ("the machines differ: times are not comparable",) == compare(a, b).notes
-    del b["samples"][-1]  # the names of data can be reused
-    with pytest.raises(NotComparable, match="references that differ"):
+    del b["samples"][-1]  # as when another data set has the same name
+    with pytest.raises(NotComparable, match="different references"):
         compare(a, b)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": "wlk-bench-result/0"}'])
 def test_a_file_that_is_not_a_result_is_refused(tmp_path, text):
-    """The message names the command that makes a result."""
+    """The message names the command that writes a result."""
     (tmp_path / "result.json").write_text(text, encoding="utf-8")
 
     with pytest.raises(ResultError, match="run"):

@@ -1,1 +1,1 @@
-"""Load for a server: talks in real time, its protocol, and its process."""
+"""Generate load for a server: speech in real time, client protocols, and the server process."""

@@ -1,4 +1,4 @@
-"""A server as a process: until it is ready, and what it uses; Linux only."""
+"""Run a server process, wait until it is ready, and read its resource usage; Linux only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Process:
     """A running server."""
 
     pid: int
-    address: str  # of WebSockets
+    address: str  # base URL of its WebSockets
 
     @property
     def cpu_seconds(self) -> float:
@@ -37,7 +37,7 @@ class Process:
 
     @property
     def resident_bytes(self) -> int:
-        """Memory that is resident now."""
+        """The current resident memory."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
@@ -47,7 +47,7 @@ class Process:
 def wlk_command(
     port: int, backend: str, model: str, options: list[str], language: str
 ) -> list[str]:
-    """Return the command of wlk-serve; the language is empty where a model cannot be forced."""
+    """Return the command of wlk-serve; *language* is empty if the model cannot be forced to one."""
     pairs = [argument for pair in options for argument in ("--option", pair)]
     command = [sys.executable, "-m", "wlk_serve", "--backend", backend, "--model", model]
     command += ["--language", language] if language else []
@@ -55,20 +55,20 @@ def wlk_command(
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    """Return a port that is free at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
 def run_server(command: list[str], port: int, *, core: int | None) -> Iterator[Process]:
-    """Run a server until it is ready, on one core if it is given; end it at last."""
+    """Start a server, on one core if *core* is given; yield it once it is ready, and end it."""
     environment = {**os.environ} if core is None else {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(  # noqa: S603 -- the commands above
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         if core is not None:
-            os.sched_setaffinity(process.pid, {core})  # before it has threads
+            os.sched_setaffinity(process.pid, {core})  # before it starts threads
         try:
             _wait(process, f"http://127.0.0.1:{port}")
             yield Process(process.pid, f"ws://127.0.0.1:{port}")

@@ -1,4 +1,4 @@
-"""Sessions in real time: OpenAI Realtime with `server_vad` or commits, and `/asr`."""
+"""Client sessions in real time: OpenAI Realtime with `server_vad` or commits, and `/asr`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from serve_load.talk import Talk
 
-CHUNK_SECONDS = 0.05  # as LiveKit sends
-SILENCE_SECONDS = 0.5  # after which `server_vad` ends an utterance: OpenAI's default
+CHUNK_SECONDS = 0.05  # LiveKit's chunk size
+SILENCE_SECONDS = 0.5  # silence after which `server_vad` ends an utterance: OpenAI's default
 _CHUNK_BYTES = round(CHUNK_SECONDS * SAMPLE_RATE) * 2
-_LAST_SECONDS = 60.0  # for answers after the end of the audio
+_LAST_SECONDS = 60.0  # how long to wait for messages after the end of the audio
 _COMPLETED = "conversation.item.input_audio_transcription.completed"
 
 
 async def _chunks(talk: Talk, began: float) -> AsyncIterator[tuple[bytes, float]]:
-    """Yield each chunk when it has been spoken, and the stream time of its end."""
+    """Yield each chunk once it has been spoken, with the stream time of its end."""
     clock = asyncio.get_running_loop().time
     data = talk.pcm
     for number, first in enumerate(range(0, len(data), _CHUNK_BYTES), 1):
@@ -35,7 +35,7 @@ async def _chunks(talk: Talk, began: float) -> AsyncIterator[tuple[bytes, float]
 
 
 async def _session(socket: Any, send: Any, receive: Callable[[dict[str, Any]], bool]) -> None:
-    """Send, and receive messages until *receive* is true, or for a while after the last audio."""
+    """Send audio, and receive until *receive* returns true or _LAST_SECONDS after the audio."""
 
     async def read() -> None:
         async for message in socket:
@@ -99,7 +99,7 @@ async def _realtime(address: str, talk: Talk, began: float, *, commits: bool) ->
 
 
 async def asr(address: str, talk: Talk, began: float) -> Report:
-    """Speak to `/asr` in mode "full", in samples; lines are final, and the rest is not counted."""
+    """Send raw samples to `/asr` in mode "full"; only its lines count as final text."""
     clock = asyncio.get_running_loop().time
     report = Report()
 
@@ -125,10 +125,10 @@ async def asr(address: str, talk: Talk, began: float) -> Report:
 
 
 async def realtime_vad(address: str, talk: Talk, began: float) -> Report:
-    """Speak to OpenAI Realtime; the server ends the utterances."""
+    """Send speech to OpenAI Realtime; the server ends the utterances."""
     return await _realtime(address, talk, began, commits=False)
 
 
 async def realtime_commit(address: str, talk: Talk, began: float) -> Report:
-    """Speak to OpenAI Realtime; the client ends each utterance as soon as it is spoken."""
+    """Send speech to OpenAI Realtime; the client ends each utterance as soon as it is spoken."""
     return await _realtime(address, talk, began, commits=True)

@@ -1,4 +1,4 @@
-"""What a session speaks: utterances of digits with known words, and when each was finished."""
+"""The speech of a session: utterances of digits with known words, and the times of its results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from wlk_conformance.testing import Clip
 
-_WORDS = 6  # of an utterance: about four seconds
+_WORDS = 6  # words in an utterance: about four seconds
 _TAIL = 1.5  # seconds of silence after an utterance, longer than any server waits for more speech
 
 
 @attrs.frozen
 class Utterance:
-    """The true times of an utterance in seconds: its last word is from `last_start` to `end`."""
+    """The true times of an utterance's last word, in seconds: from `last_start` to `end`."""
 
     last_start: float
     end: float
@@ -44,31 +44,31 @@ class Talk:
 
 @attrs.define
 class Report:
-    """What a session received; times in seconds of the stream clock, which the wall clock keeps."""
+    """What a session received; times are seconds since the stream began, in real time."""
 
     text: str = ""
     finals: list[tuple[float, float]] = attrs.field(factory=list)  # arrival, end of final text
-    commits: list[float] = attrs.field(factory=list)  # when the client ended an utterance itself
-    lateness: list[float] = attrs.field(factory=list)  # of chunks, when they are sent
+    commits: list[float] = attrs.field(factory=list)  # when the client ended each utterance
+    lateness: list[float] = attrs.field(factory=list)  # how late each chunk was sent
 
     def delays(self, talk: Talk) -> list[float]:
         """
         Return seconds from the end of each utterance to the final text that contains all of it.
 
-        Where the client ended the utterances itself, they count from there.  Infinity stands for an
-        utterance whose text never became final.
+        If the client ended the utterances itself, they count from its commits.  An utterance whose
+        text never became final has infinity.
         """
-        found = []
+        delays = []
         for number, utterance in enumerate(talk.utterances):
             middle = (utterance.last_start + utterance.end) / 2
             arrivals = [arrival for arrival, end in self.finals if end >= middle]
             since = self.commits[number] if self.commits else utterance.end
-            found.append(min(arrivals, default=np.inf) - since)
-        return found
+            delays.append(min(arrivals, default=np.inf) - since)
+        return delays
 
 
 def talk_of(seconds: float, session: int) -> Talk:
-    """Return as many whole utterances as fit into *seconds*, others for each session."""
+    """Return as many whole utterances as fit into *seconds*, different ones for each session."""
     parts: list[Clip] = []
     utterances: list[Utterance] = []
     words: list[str] = []

@@ -39,7 +39,7 @@ def judge(tmp_path, environment):
 
 @pytest.fixture
 def authors_pytest(tmp_path, environment):
-    """Return a function that runs pytest on a test module like that of a backend's author."""
+    """Return a function that runs pytest on a test module such as an author writes."""
 
     def run(source, *arguments, timeout=900):
         (tmp_path / "pyproject.toml").write_text(
@@ -54,7 +54,7 @@ def authors_pytest(tmp_path, environment):
 
 
 def in_folder(folder, environment, command, timeout):
-    """Run *command* there, and return what it printed."""
+    """Run *command* in *folder*, and return the completed process."""
     return subprocess.run(
         command,
         cwd=folder,

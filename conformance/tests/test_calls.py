@@ -1,4 +1,4 @@
-"""The record of the calls of a backend, and what must not leave a call."""
+"""The record of the calls of a backend, and exceptions that must not escape from a call."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wlk_conformance.sessions.monitor import Monitor, MonitoredProcessor
 
 
 class Stream:
-    """A stream whose calls do what the test chooses."""
+    """A stream whose calls run a function of the test."""
 
     def __init__(self, act):
         self.act = act
         self.stats = 7
 
     def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
-        """Do it."""
+        """Run the function."""
         return self.act()
 
 
@@ -27,7 +27,7 @@ def opened(act, calls, name):
 
 
 def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
-    """Ctrl-C reaches the main thread alone, so that one in another thread is the backend's."""
+    """Ctrl-C reaches only the main thread, so an interrupt in another is the backend's."""
 
     def fail():
         raise KeyboardInterrupt
@@ -42,12 +42,12 @@ def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
 
 
 def test_the_record_names_the_call_that_runs(tmp_path):
-    """Another process reads which call of which stream runs, and where in the session."""
+    """Another process can read which call of which stream runs, and where in the session."""
     path = tmp_path / "calls"
     calls = Calls(path)
     calls.action = 12
     seen = []
-    act = lambda: seen.append(CallRecord.read(path))  # noqa: E731 -- the test's one act
+    act = lambda: seen.append(CallRecord.read(path))  # noqa: E731 -- used once
     opened(act, calls, "stream 0").process_iter(is_last=True)
 
     assert (12, "is_last", "stream 0") == (seen[0].action, seen[0].call, seen[0].stream)

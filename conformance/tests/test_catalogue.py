@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def _prepared(monkeypatch, request):
-    """Let processes import faulty plugins, and find a call that waits in two seconds, not five."""
+    """Let processes import faulty plugins, and find a waiting call in two seconds, not five."""
     assert 5.0 == monitor.PROMPT  # seconds, as LIFE-10 says; a busy machine may need them
     is_waiting = any(rule in request.node.name for rule in ("IN-04", "HYP-01", "LIFE-10"))
     for module in (monitor, play, lifecycle, scenes) if is_waiting else ():
@@ -60,7 +60,7 @@ def test_a_fault_is_detected_in_sessions(fault, seed):
 
 
 def test_every_rule_has_three_faulty_backends():
-    """Each rule that is judged is broken in three ways, or more, once without breaking another."""
+    """Each judged rule is broken in at least three ways, once without breaking another."""
     rules = {declared.id for declared, _ in rule_tests(BackendConformance)} - {"QUAL-03"}
     count = Counter(case.rule for case in faulty_cases())
 
@@ -75,14 +75,14 @@ def test_every_rule_has_three_faulty_backends():
     ids=lambda case: case.name,
 )
 def test_a_heavy_plugin_is_refused_for_what_it_imports(case):
-    """The plugin can be imported, and the failure names numpy: it fails for no other reason."""
+    """The plugin can be imported and the failure names numpy, so it fails for no other reason."""
     with pytest.raises(AssertionError, match=f"importing {case.entry_point} imports numpy"):
         BackendConformance().test_importing_the_plugin_is_light(case.under_test())
 
 
 @pytest.mark.slow
 def test_a_sound_backend_with_batching_breaks_no_rule():
-    """The faulty backends of ISO-07 differ from it by their faults alone."""
+    """The faulty backends of ISO-07 differ from it only by their faults."""
 
     def make(model=None):
         load(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist

@@ -80,7 +80,7 @@ def test_a_backend_that_fails_is_reported(judge, backend, rules):
     ("backend", "detail"),
     [
         ("fake-hanging", "hung: no call returned within 2 s"),
-        ("fake-dying", "the process was ended by SIGABRT"),
+        ("fake-dying", "the process was killed by SIGABRT"),
     ],
 )
 def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
@@ -98,9 +98,9 @@ def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
         f"  NOT COMPLIANT: IN-05; {len(done.failed) - 1} of {len(RULES)} rules not reached: "
         "3 calls hung or crashed\n"
     )
-    assert len(done.stdout.splitlines()) < 60  # about a screen
+    assert len(done.stdout.splitlines()) < 60  # fits about one screen
     assert "not reached:" not in done.stdout.rpartition("NOT COMPLIANT")[0]
-    assert "wlk_conformance" not in done.stdout  # frames of the suite's own
+    assert "wlk_conformance" not in done.stdout  # no stack frames of the suite
 
 
 @pytest.mark.slow
@@ -108,11 +108,11 @@ def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
     ("backend", "how", "more"),
     [
         ("fake-stalling", "hung", ": no call returned within 4 s; start_"),
-        ("fake-aborting", "the process was ended by SIGABRT", " in start_"),
+        ("fake-aborting", "the process was killed by SIGABRT", " in start_"),
     ],
 )
 def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, more):
-    """A hang or an abort in a session is one line, of its call; the rules after it are judged."""
+    """A hang or an abort in a session is one line, for its call; later rules are judged."""
     done = judge(backend, "--time-limit", "4")
     rows = done.rows
 
@@ -128,14 +128,14 @@ def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, 
 
 @pytest.mark.slow
 def test_a_process_that_crashes_at_its_exit_fails(judge):
-    """Every rule was judged, and the backend does not let its process end."""
+    """Every rule was judged, but the backend crashes its process at the exit."""
     done = judge("fake-crashing", "--sessions", "0")
     rows = done.rows
 
     assert 1 == done.returncode
     assert {"LIFE-10"} == done.failed
     assert rows["LIFE-10"]["detail"].startswith("after the last test")
-    assert rows["LIFE-10"]["detail"].endswith("the process was ended by SIGABRT")
+    assert rows["LIFE-10"]["detail"].endswith("the process was killed by SIGABRT")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_wrong_usage_is_one_line_and_status_2(judge, arguments, message):
 
 
 def test_one_rule_is_tested_and_is_no_verdict(judge):
-    """`--rule` leaves the others out, and its result does not read as one of the backend."""
+    """`--rule` leaves the others out, and its result does not read as a verdict."""
     done = judge("scripted", "--rule", "SIL-02")
     report = done.report
 
@@ -215,18 +215,18 @@ def test_a_plugin_in_a_wheel_is_not_blamed_for_its_framework(judge, environment,
 
 
 def test_a_rule_is_explained(judge):
-    """`--explain` prints the sentence of a rule, its causes and how to repeat it."""
+    """`--explain` prints the sentence of a rule, its causes and the command that tests it."""
     done = judge("--explain", "TIME-05")
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "Times come from the model's own positions" in done.stdout
     assert "- words are spread evenly over their segment" in done.stdout
-    assert done.stdout.endswith("repeat it: wlk-conformance BACKEND --rule TIME-05\n")
+    assert done.stdout.endswith("run it with: wlk-conformance BACKEND --rule TIME-05\n")
 
 
 @pytest.mark.slow
 def test_the_current_directory_has_no_effect(judge, tmp_path):
-    """A pytest configuration, a conftest and a numpy.py of the directory are not read."""
+    """A pytest configuration, a conftest and a numpy.py in the directory are not read."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     (tmp_path / "conftest.py").write_text("raise RuntimeError('conftest was imported')\n")
     (tmp_path / "numpy.py").write_text("raise RuntimeError('numpy.py was imported')\n")

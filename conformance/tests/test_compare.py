@@ -35,7 +35,7 @@ def test_a_word_has_the_start_of_the_token_in_which_it_begins(texts, expected):
 
 
 def test_only_words_that_were_recognised_have_a_start_error():
-    """A wrong word has no error; the others have theirs, whatever was lost before them."""
+    """A wrong word has no start error; the others have theirs, whatever was lost before."""
     spoken = tokens(" one", " two", " three", " four")
     recognised = [Word(1.2, 1.5, " two"), Word(2.0, 2.4, " nine"), Word(2.9, 3.4, " four")]
 

@@ -1,4 +1,4 @@
-"""Faults on request: engine calls that fail, wait, end early or are taken together."""
+"""Engine calls that fail, wait, end early or run in one batch, as a test requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from wlk_conformance import EngineFault, EngineFaults
 from wlk_core.plugins import EngineCalls
 
-PATIENCE = 120.0  # seconds, for what is expected at once
+PATIENCE = 120.0  # seconds, although each result is expected at once
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def together(faults, functions, *numbers):
     ("seam", "runs"), [("fail_before", [[7], [7]]), ("fail_after", [[7, 7, 7], [7], [7], [7]])]
 )
 def test_a_fault_in_a_batch_fails_the_run_and_reaches_one_stream(batching, seam, runs):
-    """The others of its batch are made again alone and have their answers; it can be repeated."""
+    """The other calls of the batch are repeated alone and answered; the failed one can be too."""
     engine = Engine()
     doubles = [batching.calls.wrap_batch(engine.double) for _ in range(3)]
     setattr(batching, seam, frozenset({2}))

@@ -8,12 +8,12 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# The rules that the faults might break, so that each fault is shown to break its own first.
+# The rules that the faults may break, so that each is shown to break its own first.
 RULES = ("IN-03", "COM-01", "COM-03", "TIME-01", "TIME-05", "SIL-07", "QUAL-04")
 
 
 def test_an_honest_mediocre_recogniser_complies(judge):
-    """Every seventh word is wrong: both tiers comply, because accuracy has rules of its own."""
+    """Every seventh word is wrong; both tiers comply, because accuracy has rules of its own."""
     done = judge("matcher-sound", "--speech", timeout=900)
 
     report = done.report
@@ -36,7 +36,7 @@ def test_an_honest_mediocre_recogniser_complies(judge):
     ],
 )
 def test_a_fault_fails_under_its_own_rule(judge, fault, rule):
-    """The last line begins with the rule that the fault breaks, whatever fails because of it."""
+    """The last line begins with the rule that the fault breaks, whatever else fails."""
     chosen = [part for name in RULES for part in ("--rule", name)]
     done = judge(f"matcher-{fault}", *chosen, timeout=600)
 
@@ -55,12 +55,12 @@ def test_a_fault_fails_under_its_own_rule(judge, fault, rule):
     ],
 )
 def test_a_late_fault_of_a_real_engine_is_found_in_sessions(judge, fault, rule):
-    """A stream is compared with the same audio alone, its flushes made twice, its pauses longer."""
+    """A stream is compared with its audio alone, with repeated flushes and longer pauses."""
     done = judge(f"matcher-{fault}", "--rule", "COM-04", timeout=600)
 
     assert 1 == done.returncode, done.stdout
     assert rule in done.stdout.splitlines()[-1]
-    assert "the same audio, with other words:" in done.stdout
+    assert "calls that give other words for the same audio:" in done.stdout
 
 
 def test_words_can_be_declared_by_the_command(judge):
@@ -68,5 +68,5 @@ def test_words_can_be_declared_by_the_command(judge):
     silent = judge("matcher-undeclared-hello", "--rule", "QUAL-04")
     declared = judge("matcher-undeclared-hello", "--rule", "QUAL-04", "--words", "digits")
 
-    assert "  not tested, the suite cannot: QUAL-04\n" in silent.stdout
+    assert "  not tested, not testable by the suite: QUAL-04\n" in silent.stdout
     assert declared.stdout.endswith("  NOT COMPLIANT: QUAL-04\n")

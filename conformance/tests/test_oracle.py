@@ -1,4 +1,4 @@
-"""The oracle of coded audio: which words and spaces a life of a stream must have."""
+"""The oracle of coded audio: the words and spaces that a life of a stream must have."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rules(finished, vocabulary=DIGITS, **how):
     ],
 )
 def test_a_word_after_a_pause_is_joined_as_its_script_does(name, texts, allowed):
-    """After a pause a script with spaces gets one, unless the word before brings it."""
+    """After a pause, a script with spaces gets one, unless the previous word ends with it."""
     committed = life(*texts, pauses=[4 * CELL_SAMPLES])
 
     assert ([] if allowed else ["COM-03"]) == rules(committed, VOCABULARIES[name])
@@ -90,7 +90,7 @@ def test_other_text_is_reported(shown, rule):
 
 
 def test_a_word_whose_audio_was_not_inserted_is_reported():
-    """What is shown is in the audio so far, whatever comes later."""
+    """Every word shown lies in the audio inserted by then, whatever is inserted later."""
     read = Life(StreamClock(5 * CELL_SAMPLES), tokens=[*tokens("zero")])
     read.read(tokens(" one", first=1))
     read.clock = StreamClock(20 * CELL_SAMPLES)
@@ -100,7 +100,7 @@ def test_a_word_whose_audio_was_not_inserted_is_reported():
 
 @pytest.mark.parametrize(("late", "broken"), [(0.0, []), (0.05, []), (0.3, ["TIME-05"])])
 def test_a_hypothesis_has_the_times_of_its_audio(late, broken):
-    """A word of the hypothesis lies where it was spoken, within a cell."""
+    """A word of the hypothesis has the time when it was spoken, within a cell."""
     assert broken == shown_rules(tokens("zero"), tokens(" one", " two", first=1, late=late))
 
 
@@ -132,5 +132,5 @@ def test_the_mistakes_of_a_habit_are_accepted(habit, text, broken):
     ],
 )
 def test_a_hypothesis_has_the_spaces_of_its_script(name, committed, shown, broken):
-    """What is shown has the spaces with which it would be committed."""
+    """A hypothesis has the same spaces as the text when it is committed."""
     assert broken == shown_rules(tokens(*committed), tokens(shown, first=1), VOCABULARIES[name])

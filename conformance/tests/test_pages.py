@@ -41,7 +41,7 @@ def test_a_backend_is_a_line():
 
 
 def test_two_proofs_of_a_backend_are_distinguished_by_their_names():
-    """A backend at two servers is listed twice, and a reason names the proof that it belongs to."""
+    """A backend on two servers is listed twice, and a reason names its proof."""
     first, second = (
         {**report("remote", A=outcome), "proof": proof}
         for proof, outcome in (("remote", "pass"), ("remote-digits", "n/a"))

@@ -1,4 +1,4 @@
-"""The rules of protocols: an honest one keeps all of them, a faulty one is told which it breaks."""
+"""The rules of protocols: a correct one keeps all of them, and each faulty one breaks its own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Losing(Honest):
     """Forgets the words of the last part of an utterance."""
 
     def handle(self, event):
-        """Return the words before the last ones."""
+        """Return the words one commit late."""
         held = getattr(self, "held", [])
         if isinstance(event, Commit):
             self.held = super().handle(event)
@@ -65,10 +65,10 @@ class Losing(Honest):
 
 
 class Raising(Honest):
-    """Trusts its client."""
+    """Raises for an unknown message."""
 
     def receive(self, data):
-        """Take audio or the end, and nothing else."""
+        """Take audio or the end, and raise for anything else."""
         if isinstance(data, str) and data != "end":
             raise ValueError(data)
         return super().receive(data)
@@ -86,7 +86,7 @@ class Silent(Honest):
     """Keeps failures to itself."""
 
     def handle(self, event):
-        """Return the words alone."""
+        """Return only the words."""
         return [] if isinstance(event, Failure) else super().handle(event)
 
 
@@ -101,7 +101,7 @@ class Telling(Honest):
 
 
 class Deaf(Honest):
-    """Answers no refusal."""
+    """Does not report a refusal."""
 
     def refuse(self, _error):
         """Return nothing."""
@@ -141,12 +141,12 @@ CLIENT = client(Honest)
     ],
 )
 def test_a_faulty_protocol_is_told_which_rules_it_breaks(kind, rules):
-    """And no others."""
+    """It breaks those rules and no others."""
     assert rules == set(broken_rules(client(kind)))
 
 
 def test_a_protocol_reports_what_the_stream_of_the_model_raises(monkeypatch):
-    """A played session drops the audio that waited, and goes on, as the server does."""
+    """A played session drops the pending audio and goes on, as the server does."""
     error = SessionOverloaded("60 s of audio wait")
     monkeypatch.setattr(PlayedStream, "receive", Mock(side_effect=error))
     session = PlayedSession(CLIENT)
@@ -157,6 +157,6 @@ def test_a_protocol_reports_what_the_stream_of_the_model_raises(monkeypatch):
 
 
 def test_the_command_prints_a_line_for_each_rule(capsys):
-    """Its status is that of the whole."""
+    """The status is 0 if all rules are kept."""
     assert 0 == main([f"{__name__}:CLIENT"])
     assert [*RULES] == [line.split()[0] for line in capsys.readouterr().out.splitlines()]

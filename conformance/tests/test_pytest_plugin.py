@@ -58,7 +58,7 @@ def test_an_unknown_backend_is_an_error(authors_pytest):
 
 @pytest.mark.slow
 def test_rules_newer_than_the_pin_are_advisory(authors_pytest):
-    """For an author who pins an older suite, newer rules are reported and do not fail the run."""
+    """For an author who pins an older suite, newer rules are reported but do not fail the run."""
     source = CLASS.format(backend="fake-printing") + '    suite = "0.9"\n'
     done = authors_pytest(source, "-k", "standard_output or second_silence")
 
@@ -68,7 +68,7 @@ def test_rules_newer_than_the_pin_are_advisory(authors_pytest):
 
 
 def test_a_failing_rule_explains_itself(authors_pytest):
-    """A failure prints the sentence, what was stimulus, what came and the usual causes."""
+    """A failure prints the sentence, the input, the calls and the usual causes."""
     source = CLASS.format(backend="fake-silent")
     done = authors_pytest(source, "-k", "test_a_silence_moves_the_clock_exactly")
 
@@ -78,4 +78,4 @@ def test_a_failing_rule_explains_itself(authors_pytest):
     assert "seed=3" in done.stdout
     assert ".end_silence(1.234567)" in done.stdout
     assert "usual causes:" in done.stdout
-    assert "repeat it: wlk-conformance fake-silent --rule SIL-03" in done.stdout
+    assert "reproduce with: wlk-conformance fake-silent --rule SIL-03" in done.stdout

@@ -104,7 +104,7 @@ def test_the_tests_of_a_rule_come_to_one_outcome(statuses, deviation, since, exp
         (
             [("A-1", "fail", "x"), ("B-1", "fail", "first"), ("C-1", "fail", "y")],
             "not compliant",
-            "NOT COMPLIANT: B-1; and, perhaps because of it, A-1, C-1",
+            "NOT COMPLIANT: B-1; and, perhaps as a result, A-1, C-1",
         ),
     ],
 )
@@ -169,7 +169,7 @@ def test_rules_that_were_not_tested_are_named():
         "  not tested, not declared by the backend: A-2",
         "  not tested, not selected: B-00, B-01, B-02, B-03, B-04,",
         "                            B-05, B-06",
-        "  not tested, the suite cannot: C-1",
+        "  not tested, not testable by the suite: C-1",
         "  COMPLIANT (1 of 10 rules tested)",
     ] == lines[-5:]
 
@@ -183,7 +183,7 @@ def test_rules_that_were_not_tested_are_named():
     ],
 )
 def test_why_a_rule_was_not_tested(absences, expected):
-    """Of several reasons the table has what the author can do most about."""
+    """Of several reasons, the one that the author can do most about is reported."""
     outcomes_ = [
         TestOutcome(rule="SIL-02", test=f"test_{index}", status="n/a", absence=absence)
         for index, absence in enumerate(absences)
@@ -193,7 +193,7 @@ def test_why_a_rule_was_not_tested(absences, expected):
 
 
 def test_a_newer_test_of_a_known_rule_is_advisory():
-    """A pinned suite judges by the tests that it had: a test that was added later only advises."""
+    """A pinned suite judges by the tests that it had; a test added later is only advisory."""
     tests = [
         RuleTest(id="SIL-02", name="test_0", sentence="It is so."),
         RuleTest(id="SIL-02", name="test_1", sentence="It is always so.", since="2.0"),

@@ -1,4 +1,4 @@
-"""What the sessions and rules of the suite do not prove of the scripted backend."""
+"""Properties of the scripted backend that the rules and sessions do not prove."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_padding_that_failed_is_not_decoded(call):
 
 
 def test_a_native_stream_has_a_fixed_delay():
-    """A word is committed six cells after its end, and not a cell before."""
+    """A word is committed six cells after its end, and not a cell earlier."""
     audio = encode([CodedToken(3, 2, 3)], cells=20)
     driver = StreamDriver(ScriptedBackend().create_processor(policy="native"))
     driver.feed(audio, chunk_seconds=CELL_SECONDS)

@@ -36,7 +36,7 @@ def scripted(**values):
 
 
 def session(*actions, tokens=((1, 0, 3), (2, 5, 3), (3, 10, 3))):
-    """Return a session of one tape."""
+    """Return a session with one tape."""
     return Session(name="by hand", tapes=(Tape(tokens=tokens),), actions=actions)
 
 
@@ -141,7 +141,7 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
 
 @pytest.mark.parametrize(("fault", "count"), [("ProbabilityAboveOne", 1), ("AllTimesLate", 6)])
 def test_a_rule_that_a_call_breaks_is_a_failure_once(fault, count, monkeypatch):
-    """Words that are wrong may be so for several reasons; a call that breaks a rule names it."""
+    """Words can be wrong for several reasons; a call that breaks a rule has one."""
     calls = (Action(do="open"), Action(do="insert", samples=24_000), Action(do="drain"))
     drawn = session(*calls, tokens=((1, 0, 12), (2, 14, 3)))
     monkeypatch.setattr("wlk_conformance.sessions.campaign.generate", lambda *_: drawn)
@@ -159,7 +159,7 @@ def test_a_rule_that_a_call_breaks_is_a_failure_once(fault, count, monkeypatch):
     ],
 )
 def test_what_is_left_of_a_session_names_the_rule(actions, kind, rule):
-    """Lost or moved words break the rule of what the smallest session that fails still contains."""
+    """Lost or moved words break the rule of the calls left in the smallest session that fails."""
     drawn = session(Action(do="open"), *actions, Action(do="drain"))
     violation = Violation("IN-05", "a word is missing", kind=kind, stream="stream 0")
 
@@ -185,7 +185,7 @@ def test_the_command_replays_a_session(judge, tmp_path):
 
 
 def test_a_repeated_word_shrinks_to_its_pauses():
-    """A word that is repeated after the third pause is explained by three pauses."""
+    """A word that is repeated after the third pause needs three pauses."""
     under_test = BackendUnderTest(
         spec=SCRIPTED_SPEC,
         load=next(c for c in faulty_cases() if c.name == "RepeatsWordAfterThirdPause").make,
@@ -216,7 +216,7 @@ ONE, TWO = ASRToken(0.2, 0.8, " one"), ASRToken(3.1, 3.5, " two")
 
 
 def test_a_longer_pause_moves_the_words_after_it():
-    """Times are compared without the pauses, so that a drift with their length is found."""
+    """Times are compared without the pauses, so a drift with their length is detected."""
     moved = life_of(ONE, ASRToken(3.8, 4.2, " two"), pause=2.7)
     drifted = life_of(ONE, ASRToken(4.1, 4.5, " two"), pause=2.7)
 

@@ -1,4 +1,4 @@
-"""Child processes that a backend leaves."""
+"""Child processes that a backend leaves behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def child():
 
 
 def test_a_child_that_ends_in_time_is_no_finding(child):
-    """A child that ends within the grace is left out, as is one that was not waited for."""
+    """A child that ends within the grace period is not reported, even if nobody waited for it."""
     before = frozenset(other for other in children() if other.pid != child.pid)
     child.stdin.close()
 

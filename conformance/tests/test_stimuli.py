@@ -21,7 +21,7 @@ def recordings(tmp_path):
 
 
 def test_open_words_are_whole_recordings(recordings):
-    """As many are joined as the words need, none longer than that; each is a word with its span."""
+    """As many are joined as the words need, none longer than that; each has one Word."""
     stimulus = OpenSpeech.read(recordings).speech(5, seed=1, gap=(0.5, 0.5), lead=0.25, tail=1.0)
     first, second = stimulus.words
 
@@ -31,7 +31,7 @@ def test_open_words_are_whole_recordings(recordings):
 
 
 def test_the_shortest_recording_is_used_where_all_are_too_long(recordings):
-    """A request for a word gets the recording with the fewest, and positions choose exactly."""
+    """A request for one word gets the shortest recording, and positions choose exactly."""
     source = OpenSpeech.read(recordings)
 
     assert ["good", "morning"] == source.speech(1).spoken

@@ -1,4 +1,4 @@
-"""The rules of translators: a sound one keeps them, and each faulty one breaks its own."""
+"""The rules of translators: a correct one keeps them, and each faulty one breaks its own."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Upper:
         return self.translated() if is_last and self.tokens else []
 
     def translated(self):
-        """Return the translation of what waits."""
+        """Return the translation of the pending tokens."""
         self.calls += 1
         tokens, self.tokens = self.tokens, ()
         text = "".join(token.text for token in tokens).upper()
         return [TranslatedText(text, tokens[0].start, tokens[-1].end, "up")]
 
     def finish(self):
-        """Return the rest."""
+        """Return the translation of the rest."""
         return self.process_iter(is_last=True)
 
     def reset(self):
-        """Begin anew."""
+        """Forget all tokens."""
         self.tokens = ()
 
     def close(self):
@@ -47,15 +47,15 @@ class Upper:
 
     @property
     def stats(self):
-        """The calls."""
+        """The calls of the model."""
         return WorkCounters(decoder_forwards=self.calls)
 
 
 class ByToken(Upper):
-    """Translates what each call brings, so that the cut of the tokens matters."""
+    """Translates the tokens of each call, so that their cut into calls matters."""
 
     def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
-        """Return whatever came."""
+        """Return the translation of all pending tokens."""
         return self.translated() if self.tokens else []
 
 
@@ -140,7 +140,7 @@ class ClosedOnce(Upper):
 
 
 class TranslatesAtClose(Upper):
-    """Translates what waits when it is closed."""
+    """Translates the pending tokens when it is closed."""
 
     def close(self):
         """Translate."""
@@ -186,5 +186,5 @@ def test_a_sound_translator_breaks_no_rule():
     ],
 )
 def test_a_fault_breaks_its_rule(translator, rule):
-    """What a translator does wrong is found under the rule that it breaks."""
+    """A fault is found under the rule that it breaks."""
     assert rule in broken(translator)

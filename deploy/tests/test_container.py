@@ -1,4 +1,4 @@
-"""The container file and the compose file: they agree with the server and with each other."""
+"""The container and compose files agree with the server and with each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERVICES = COMPOSE["services"]
 
 
 def instruction(name):
-    """Return the text of the only instruction of a name in the container file."""
+    """Return the text of the only instruction with a name in the container file."""
     text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     (found,) = re.findall(rf"^{name} (.*)", text, re.MULTILINE)
     return found
@@ -40,7 +40,7 @@ def default_of(option):
 
 @pytest.mark.parametrize("name", ["Containerfile", "Containerfile.ray"])
 def test_the_packages_of_the_image_are_distributions_of_the_project(name):
-    """Names and extras exist; the wheels of a checkout are those of the comment."""
+    """The distributions and extras that the image installs exist."""
     (packages,) = re.findall(r'PACKAGES="([^"]*)"', (DEPLOY / name).read_text(encoding="utf-8"))
     projects = {}
     for path in [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("plugins/*/pyproject.toml")]:
@@ -53,7 +53,7 @@ def test_the_packages_of_the_image_are_distributions_of_the_project(name):
 
 
 def test_the_ports_are_those_of_the_server():
-    """The image exposes it, compose publishes it to this machine only, Prometheus reads it."""
+    """The image exposes the port, compose publishes it locally only, and Prometheus scrapes it."""
     port = default_of("--port")
     config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))
     (target,) = config["scrape_configs"][0]["static_configs"][0]["targets"]
@@ -65,7 +65,7 @@ def test_the_ports_are_those_of_the_server():
 
 
 def commands():
-    """Return the arguments of each command of wlk-serve in deploy/ and in docs/deploy.md."""
+    """Return the arguments of each wlk-serve command in deploy/ and docs/deploy.md."""
     entry = json.loads(instruction("ENTRYPOINT"))[1:]
     page = (ROOT / "docs/deploy.md").read_text(encoding="utf-8").replace("\\\n", " ")
     found = {
@@ -84,7 +84,7 @@ def commands():
 
 @pytest.mark.parametrize("name", ["image", "compose", "systemd", "shell", "docker run"])
 def test_the_server_knows_every_option_of_a_command(name):
-    """An option that was renamed would stop the container when it starts."""
+    """A renamed option would make the container fail at its start."""
     options = serve.make_context("wlk-serve", commands()[name]).params
 
     assert options["model"]
@@ -92,7 +92,7 @@ def test_the_server_knows_every_option_of_a_command(name):
 
 
 def test_a_stop_waits_for_the_drain_and_the_last_words():
-    """A container that is killed earlier would cut sessions."""
+    """A container that is killed earlier would cut off sessions."""
     needed = default_of("--drain-seconds") + _FLUSH_SECONDS
     grace = SERVICES["server"]["stop_grace_period"].removesuffix("s")
 
@@ -110,7 +110,7 @@ def test_every_file_that_compose_mounts_exists():
 
 
 def test_the_key_of_prometheus_is_where_its_configuration_expects_it():
-    """Compose mounts a secret below /run/secrets; a read-only root would refuse this one."""
+    """Compose puts the secret into /run/secrets, which fails with a read-only root."""
     config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))
     (secret,) = SERVICES["prometheus"]["secrets"]
     variable = COMPOSE["secrets"][secret]["environment"]
@@ -122,7 +122,7 @@ def test_the_key_of_prometheus_is_where_its_configuration_expects_it():
 
 
 def test_no_service_has_rights_that_it_does_not_need():
-    """Kubernetes knows that a user is not root by its number only."""
+    """The user is a number, by which Kubernetes can tell that it is not root."""
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", instruction("USER"))
     for service in SERVICES.values():
         assert ["ALL"] == service["cap_drop"]
@@ -132,7 +132,7 @@ def test_no_service_has_rights_that_it_does_not_need():
 
 @pytest.mark.slow
 def test_compose_accepts_its_file():
-    """The program itself reads it, without a daemon."""
+    """Compose itself reads the file, without a daemon."""
     compose = [shutil.which("docker") or "false", "compose"]
     if subprocess.run([*compose, "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker compose is not installed")
@@ -145,7 +145,7 @@ def test_compose_accepts_its_file():
 
 @pytest.mark.slow
 def test_the_command_of_the_container_is_healthy_and_drains(tmp_path):
-    """ENTRYPOINT, CMD and HEALTHCHECK work together, here on another port; SIGTERM ends it."""
+    """ENTRYPOINT, CMD and HEALTHCHECK work together on another port; SIGTERM ends the server."""
     health = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
     arguments = [*json.loads(instruction("ENTRYPOINT"))[1:], *json.loads(instruction("CMD"))]
     with socket.create_server(("127.0.0.1", 0)) as found:

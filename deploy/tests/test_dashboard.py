@@ -1,4 +1,4 @@
-"""The dashboard and the alerts: their figures are those that the server counts."""
+"""The dashboard and the alerts use metrics that the server has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGETS = [target for panel in DASHBOARD["panels"] for target in panel["targets"
 
 @pytest.mark.parametrize("expression", [found["expr"] for found in [*TARGETS, *RULES]])
 def test_every_metric_is_one_that_the_server_counts(expression):
-    """A panel or an alert of a metric that does not exist would stay silent for ever."""
+    """A panel or an alert with a missing metric would stay silent for ever."""
     from wlk_serve.ops.metrics import Metrics  # noqa: PLC0415 -- the other tests need no server
 
     text = Metrics().render()[0].decode()
@@ -36,7 +36,7 @@ def test_every_metric_is_one_that_the_server_counts(expression):
 
 
 def test_the_alert_of_refused_clients_has_the_limit_of_the_server():
-    """Lateness that refuses clients is critical; captions that lag less are a warning."""
+    """Lateness at which clients are refused is critical; less is a warning."""
     from wlk_serve.models import service  # noqa: PLC0415 -- the other tests need no server
 
     limits = {
@@ -49,7 +49,7 @@ def test_the_alert_of_refused_clients_has_the_limit_of_the_server():
 
 
 def test_the_dashboard_reads_the_data_source_that_is_provisioned():
-    """Grafana finds the source by its uid, and its interval is that of the scrapes."""
+    """Grafana finds the source by its uid, and its interval is the scrape interval."""
     path = DEPLOY / "grafana/provisioning/datasources/prometheus.yml"
     (source,) = yaml.safe_load(path.read_text(encoding="utf-8"))["datasources"]
     users = [*DASHBOARD["panels"], *DASHBOARD["templating"]["list"], *TARGETS]
@@ -60,7 +60,7 @@ def test_the_dashboard_reads_the_data_source_that_is_provisioned():
 
 @pytest.mark.slow
 def test_the_alerts_fire_when_they_should():
-    """Promtool lets a server that is well and one in trouble pass before the rules."""
+    """Promtool applies the rules to a healthy server and to one in trouble."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed")

@@ -1,4 +1,4 @@
-"""The recipes for Kubernetes: they agree with the server, with Ray and with themselves."""
+"""The Kubernetes files agree with the server, with Ray and with each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KUBERNETES = Path(__file__).resolve().parents[1] / "kubernetes"
 
 
 def objects(name):
-    """Return the objects of a file by their kind."""
+    """Return the objects in a file, by kind."""
     text = (KUBERNETES / name).read_text(encoding="utf-8")
     return {found["kind"]: found for found in yaml.safe_load_all(text)}
 
@@ -28,7 +28,7 @@ RAY = objects("rayservice.yaml")["RayService"]["spec"]
 
 
 def test_the_command_understands_the_arguments_and_the_pod_outlives_the_drain():
-    """They follow those of the image's entry point; Kubernetes kills after the grace period."""
+    """Arguments follow the image's entry point; a pod is killed after its grace period."""
     arguments = ["--host", "0.0.0.0", "--api-key-env", "X", *CONTAINER["args"]]  # noqa: S104 -- an argument
     options = serve.make_context("wlk-serve", arguments).params  # fails on unknown ones
     grace = POD["spec"]["terminationGracePeriodSeconds"]
@@ -39,7 +39,7 @@ def test_the_command_understands_the_arguments_and_the_pod_outlives_the_drain():
 
 
 def test_probes_ask_the_addresses_of_health():
-    """A server that is busy or drains is not restarted; one that drains gets no connections."""
+    """A busy or draining server is not restarted; a draining one gets no new connections."""
     probes = {name: CONTAINER[f"{name}Probe"] for name in ("startup", "liveness", "readiness")}
     paths = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
     names = {port["name"] for port in CONTAINER["ports"]}
@@ -50,7 +50,7 @@ def test_probes_ask_the_addresses_of_health():
 
 
 def test_service_and_autoscaler_find_the_pods():
-    """By their labels and by the name of the Deployment."""
+    """They use the pods' labels and the name of the Deployment."""
     labels, deployment = POD["metadata"]["labels"], REPLICAS["Deployment"]
     service = REPLICAS["Service"]["spec"]
     target = REPLICAS["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
@@ -61,7 +61,7 @@ def test_service_and_autoscaler_find_the_pods():
 
 
 def test_the_pod_runs_without_rights():
-    """The root is read-only; what is written has a volume."""
+    """The root is read-only, and every writable path is a volume."""
     mounts, volumes = CONTAINER["volumeMounts"], POD["spec"]["volumes"]
 
     assert POD["spec"]["securityContext"]["runAsNonRoot"] is True
@@ -71,7 +71,7 @@ def test_the_pod_runs_without_rights():
 
 
 def test_the_settings_of_ray_are_valid_and_its_pods_outlive_the_sessions():
-    """A pod that is killed earlier would cut sessions."""
+    """A pod that is killed earlier would cut off sessions."""
     (application,) = yaml.safe_load(RAY["serveConfigV2"])["applications"]
     settings = ReplicaSettings.parse(application["args"])
     cluster = RAY["rayClusterConfig"]
@@ -87,7 +87,7 @@ def test_the_settings_of_ray_are_valid_and_its_pods_outlive_the_sessions():
 
 
 def test_the_pods_of_ray_run_the_image_of_its_container_file():
-    """The Ray of the image, of the packages in it and of the cluster is one version."""
+    """The image, the packages in it and the cluster have the same version of Ray."""
     text = (KUBERNETES.parent / "Containerfile.ray").read_text(encoding="utf-8")
     cluster = RAY["rayClusterConfig"]
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
@@ -98,7 +98,7 @@ def test_the_pods_of_ray_run_the_image_of_its_container_file():
 
 
 def test_ray_accepts_the_configuration():
-    """Ray's own schema reads it, and the deployment has the name that `build` gives."""
+    """Ray's own schema accepts it, and the deployment has the name that `build` gives it."""
     schema = pytest.importorskip("ray.serve.schema", reason="runs in the session: nox -s ray")
     from wlk_serve.ray import build  # noqa: PLC0415 -- with Ray only
 

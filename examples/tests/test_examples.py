@@ -1,4 +1,4 @@
-"""The examples do what their pages promise, run as the people who copy them run them."""
+"""The examples do what their documentation promises, run as a user would run them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*command: Any, cwd: Any, **env: Any) -> Any:
-    """Run a command to its end and return what it printed; a failure shows all of it."""
+    """Run a command and return its output; a failure shows all output."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -62,7 +62,7 @@ def run(*command: Any, cwd: Any, **env: Any) -> Any:
 
 
 def make(folder: Path, **answers: Any) -> Any:
-    """Answer the template, and return *folder*, which it makes, and where that is installed."""
+    """Generate *folder* from the template; return it and the folder where it is installed."""
     copier = pytest.importorskip("copier")
     copier.run_copy(str(EXAMPLES / "template"), folder, data=answers, defaults=True, quiet=True)
     site = folder.parent / "site"
@@ -72,7 +72,7 @@ def make(folder: Path, **answers: Any) -> Any:
 
 
 def assert_is_well_kept(folder: Path, site: Path) -> None:
-    """Check what the template made by its own rules of style and of types."""
+    """Check a generated project with its own configuration of ruff and mypy."""
     pytest.importorskip("mypy")
 
     types = run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
@@ -86,27 +86,27 @@ def assert_is_well_kept(folder: Path, site: Path) -> None:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["called", "native"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return the folder that the template makes and the folder it is installed in."""
+    """Return a generated project, and the folder where it is installed."""
     folder = tmp_path_factory.mktemp("template") / "my-backend"
     return make(folder, **ANSWERS, native=request.param)
 
 
 def report_of(name: str, folder: Path, *options: str, **env: Any) -> Any:
-    """Return the report of the command on a backend."""
+    """Return the report of wlk-conformance on a backend."""
     report = folder / f"{name}.json"
     run(SCRIPTS / "wlk-conformance", name, *options, "--report", report, cwd=folder, **env)
     return json.loads(report.read_text(encoding="utf-8"))
 
 
 def test_hello_keeps_the_contract(tmp_path: Path) -> None:
-    """The tests of wlk-hello pass, as its author would run them."""
+    """The tests of wlk-hello pass, run as its author would run them."""
     output = run(sys.executable, "-m", "pytest", "-q", EXAMPLES / "wlk-hello/tests", cwd=tmp_path)
 
     assert " passed" in output
 
 
 def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path: Path) -> None:
-    """Both tiers of wlk-pocketsphinx are compliant without a deviation, its bounds included."""
+    """wlk-pocketsphinx is compliant in both tiers, without deviations and within its bounds."""
     tests, report = EXAMPLES / "wlk-pocketsphinx/tests", tmp_path / "report.json"
 
     options = ("--wlk-speech", "--wlk-report", report)
@@ -120,7 +120,7 @@ def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path: Path) -
 
 
 def test_a_file_becomes_timed_words(tmp_path: Path) -> None:
-    """The script prints a line with start, end and text for each word."""
+    """The script prints a line with the start, end and text of each word."""
     script = EXAMPLES / "transcribe_file.py"
 
     output = run(sys.executable, script, clip_path("demo"), "pocketsphinx", "digits", cwd=tmp_path)
@@ -152,7 +152,7 @@ def test_a_broken_grammar_is_refused_in_one_line(grammar: str, words: str, tmp_p
 
 
 def test_the_template_complies_before_its_engine_is_written(made: Any, tmp_path: Path) -> None:
-    """What the template makes installs without a network, is listed and is compliant."""
+    """The generated project installs without a network, is listed and is compliant."""
     listed = run(SCRIPTS / "wlk-core", "backends", "--json", cwd=tmp_path, PYTHONPATH=made[1])
     report = report_of("my-ears", tmp_path, PYTHONPATH=made[1])
 
@@ -164,7 +164,7 @@ def test_the_template_complies_before_its_engine_is_written(made: Any, tmp_path:
 
 
 def test_the_tests_of_the_engine_hold_for_any(made: Any, tmp_path: Path) -> None:
-    """An author who replaces the engine keeps the tests: they expect nothing of the toy."""
+    """The tests do not depend on the toy, so an author who replaces the engine keeps them."""
     folder, site = tmp_path / "project", tmp_path / "site"
     shutil.copytree(made[0], folder)
     shutil.copytree(made[1], site)
@@ -172,7 +172,7 @@ def test_the_tests_of_the_engine_hold_for_any(made: Any, tmp_path: Path) -> None
     toy = engine.read_text(encoding="utf-8")
     engine.write_text(toy.replace('" word"', '" tick"'))
 
-    chosen = "test_engine or test_the_spec_is_valid"  # the other rules are in the report above
+    chosen = "test_engine or test_the_spec_is_valid"  # the report above has the other rules
     command = (sys.executable, "-m", "pytest", "-q", "-k", chosen)
     output = run(*command, cwd=folder, PYTHONPATH=site)
 
@@ -182,7 +182,7 @@ def test_the_tests_of_the_engine_hold_for_any(made: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("made", [False], ids=["called"], indirect=True)
 def test_a_mediocre_engine_in_the_template_complies(made: Any, tmp_path: Path) -> None:
-    """An author who replaces engine.py and declares its model complies at 15 % wrong words."""
+    """A backend with another engine.py and its model declared complies at 15 % word errors."""
     site = tmp_path / "site"
     shutil.copytree(made[1], site)
     package = site / "wlk_my_ears"
@@ -210,7 +210,7 @@ def test_a_mediocre_engine_in_the_template_complies(made: Any, tmp_path: Path) -
 
 
 def test_the_template_is_well_kept(made: Any) -> None:
-    """It is clean by its own rules of style and of types, and its workflow runs the suite."""
+    """It passes its own configuration of ruff and mypy, and its workflow runs the suite."""
     assert_is_well_kept(*made)
     workflow = (made[0] / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     assert "python -m pip install wlk-core wlk-conformance pytest\n" in workflow
@@ -219,12 +219,12 @@ def test_the_template_is_well_kept(made: Any) -> None:
 
 @pytest.fixture(scope="module")
 def made_protocol(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return the folder that the template of protocols makes and the folder it is installed in."""
+    """Return a generated protocol project, and the folder where it is installed."""
     return make(tmp_path_factory.mktemp("template") / "my-protocol", name="hello", kind="protocol")
 
 
 def test_a_protocol_of_the_template_keeps_its_rules(made_protocol: Any) -> None:
-    """The suite finds no broken rule, by its command and in the tests; its style is clean."""
+    """The command of the suite and the tests find no broken rule, and its style is clean."""
     folder, site = made_protocol
     suite = (sys.executable, "-m", "wlk_conformance.protocols", "tests.test_rules:CLIENT")
 
@@ -237,7 +237,7 @@ def test_a_protocol_of_the_template_keeps_its_rules(made_protocol: Any) -> None:
 
 
 def test_a_protocol_of_the_template_is_served(made_protocol: Any, tmp_path: Path) -> None:
-    """Once it is installed, `wlk-serve` has its address, whose words are those of the model."""
+    """Once installed, `wlk-serve` serves it, with the words of the model."""
     model = ("--backend", "faster-whisper", "--model", "digits", "--language", "en")
     expected = run(SCRIPTS / "wlk-core", "transcribe", clip_path("demo"), *model, cwd=tmp_path)
     audio = (load_clip("demo").audio * 32_767).astype("<i2").tobytes()
@@ -266,7 +266,7 @@ def test_a_protocol_of_the_template_is_served(made_protocol: Any, tmp_path: Path
 
 
 def test_the_page_for_authors_of_protocols_shows_the_template(made_protocol: Any) -> None:
-    """The code of docs/protocols.md is that of the template, but for its imports."""
+    """docs/protocols.md shows the code of the template, except for its imports."""
     page = (EXAMPLES.parent / "docs/protocols.md").read_text(encoding="utf-8")
     module = made_protocol[0] / "src/wlk_protocol_hello/routes.py"
     _, code = module.read_text(encoding="utf-8").split("\n\nclass ")
@@ -277,7 +277,7 @@ def test_the_page_for_authors_of_protocols_shows_the_template(made_protocol: Any
 
 @pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])
 def test_a_name_that_no_backend_can_have_is_refused(name: str, tmp_path: Path) -> None:
-    """The template refuses a name outside [a-z][a-z0-9-]* and writes nothing."""
+    """The template refuses names that do not match [a-z][a-z0-9-]*, and writes nothing."""
     copier = pytest.importorskip("copier")
     made, answers = tmp_path / "made", {**ANSWERS, "name": name}
 

@@ -19,7 +19,7 @@ from wlk_serve.models.card import ModelCard
 
 @attrs.define
 class Clock:
-    """A clock that stands still until a test moves it."""
+    """A clock that only the test moves."""
 
     now: float = 100.0
 
@@ -30,13 +30,13 @@ class Clock:
 
 @pytest.fixture
 def clock():
-    """Return a clock that stands still."""
+    """Return a clock that only the test moves."""
     return Clock()
 
 
 @pytest.fixture
 def spec():
-    """Return a backend of two languages that takes prompts."""
+    """Return the spec of a backend that has two languages and takes prompts."""
     return BackendSpec(
         name="toy",
         api=1,
@@ -56,13 +56,13 @@ def card(spec):
 
 @pytest.fixture
 def streams():
-    """Return the list of the streams that were opened."""
+    """Return the list of opened streams."""
     return []
 
 
 @pytest.fixture
 def open_stream(streams, monkeypatch):
-    """Return a function that opens a recording stream, which gets a second of audio at a time."""
+    """Return a function that opens streams that record their calls, in appends of one second."""
     monkeypatch.setattr("wlk_serve.sessions.audio._WHOLE_SECONDS", 1)
     monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
 
@@ -75,7 +75,7 @@ def open_stream(streams, monkeypatch):
 
 @pytest.fixture
 def token():
-    """Return a function that makes a token."""
+    """Return a function that creates tokens."""
 
     def token(text, start=0.0, end=0.5, **fields):
         return ASRToken(start, end, text, **{"probability": 0.5, **fields})
@@ -85,7 +85,7 @@ def token():
 
 @pytest.fixture(scope="session")
 def digits():
-    """Return the loaded digits model and its spec, with one engine call at a time."""
+    """Return the loaded digits model and its spec, limited to one engine call at a time."""
     from wlk_core.registry import Registry  # noqa: PLC0415 -- the other tests load no backend
 
     registry = Registry()
@@ -99,9 +99,9 @@ def serve_digits(
     digits, limits=None, *, keys=("secret", "other"), open_diarizer=None, name="digits", **options
 ):
     """
-    Yield the address of a server in a thread, and the server; drain it at the end.
+    Run a server in a thread; yield its address and the server, and drain it at the end.
 
-    *digits* is a loaded backend and its spec; options are `routes` and `listeners`.
+    *digits* is a loaded backend and its spec; the options are `routes` and `listeners`.
     """
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
@@ -153,14 +153,14 @@ def serve():
 
 @pytest.fixture(scope="module")
 def address(digits):
-    """Return the address of a server that runs for all tests of a module."""
+    """Return the address of a server shared by all tests of a module."""
     with serve_digits(digits) as (address, _):
         yield address
 
 
 @pytest.fixture(scope="session")
 def fetch():
-    """Return a function that makes a request, with a key; it returns status, text and headers."""
+    """Return a function that sends a request with a key and returns status, text and headers."""
 
     def fetch(address, method, path, body=None, **headers):
         connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
@@ -176,7 +176,7 @@ def fetch():
 
 @pytest.fixture(scope="session")
 def post_form(fetch):
-    """Return a function that posts a recording and fields; it returns status and text."""
+    """Return a function that posts a recording and fields and returns status and text."""
     head = '--x\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n'.format
 
     def post_form(address, recording, **fields):

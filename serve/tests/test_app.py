@@ -1,4 +1,4 @@
-"""The application over HTTP and WebSockets: what is refused, and how."""
+"""The application over HTTP and WebSockets: what it refuses, and how."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMS = "/v1/audio/transcriptions"
 
 @pytest.fixture
 def ask(address, fetch):
-    """Return a function that makes a request and returns its status, body and headers."""
+    """Return a function that sends a request and returns status, body and headers."""
 
     def ask(method, path, body=None, **headers):
         status, text, found = fetch(address, method, path, body, **headers)
@@ -27,7 +27,7 @@ def ask(address, fetch):
 
 @pytest.mark.parametrize("path", ["/readyz", "/health"])
 def test_a_server_is_ready_when_a_canary_came_through(ask, path):
-    """Neither address needs a key, and `/health` is what other servers call it."""
+    """Neither address needs a key; `/health` is the name that other servers use."""
     assert 200 == ask("GET", "/livez", x_api_key="")[0]
     status, body, _ = ask("GET", path, x_api_key="")
 
@@ -42,7 +42,7 @@ def test_a_server_is_ready_when_a_canary_came_through(ask, path):
         ("GET", FORMS, {}, 405, "unknown_url", "not served here; use POST"),
         ("GET", "/v1/realtime", {}, 404, "unknown_url", "WebSocket, which a proxy must pass on"),
         ("GET", "/v1/models/large", {}, 404, "model_not_found", "use 'digits'"),
-        ("POST", f"{FORMS}/", {}, 404, "unknown_url", "not served"),  # not sent on to http
+        ("POST", f"{FORMS}/", {}, 404, "unknown_url", "not served"),  # no redirect to http
         ("GET", "/v1/models", {"x_api_key": "wrong"}, 401, "invalid_api_key", "Bearer KEY"),
         ("GET", "/v1/models", {"origin": "https://evil.example"}, 403, "invalid_origin", "evil"),
         ("GET", "/v1/models", {"host": "evil.example"}, 403, "invalid_host", "evil.example"),
@@ -51,7 +51,7 @@ def test_a_server_is_ready_when_a_canary_came_through(ask, path):
     ],
 )
 def test_a_refusal_has_the_shape_of_openai(*, ask, method, path, headers, status, code, reason):
-    """Every answer is an error object with a request id."""
+    """Every refusal is an error object with a request id."""
     answer, body, answer_headers = ask(method, path, b"", **headers)
 
     assert (status, code) == (answer, body["error"]["code"])
@@ -61,7 +61,7 @@ def test_a_refusal_has_the_shape_of_openai(*, ask, method, path, headers, status
 
 
 def test_a_page_of_an_allowed_origin_may_use_the_addresses(ask):
-    """Its browser asks first, without a key; other origins get no such answer."""
+    """Its browser sends a preflight request without a key; other origins are not allowed."""
     page = {"origin": "https://captions.example", "host": "captions.example"}
     _, _, headers = ask("GET", "/v1/models", **page)
     asked = {"access_control_request_method": "POST", "x_api_key": ""}
@@ -110,7 +110,7 @@ def test_a_browser_sends_its_key_as_a_subprotocol(address):
 
 def test_a_message_that_is_too_large_ends_one_session_alone(address):
     """
-    The socket closes with 1009, and the server goes on.
+    The socket closes with 1009, and the server continues.
 
     The length of a frame is enough to refuse it.  A client that still sends the rest may be reset
     before it reads the close frame.

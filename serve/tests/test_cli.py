@@ -1,4 +1,4 @@
-"""The command: the same under both names, and refused in one line."""
+"""The command: the same under both names, with errors of one line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PINNED = (
 
 
 def test_wlk_core_serve_is_the_same_command():
-    """The command line of the core finds it through its entry point."""
+    """The command line of the core finds the command through its entry point."""
     assert main.get_command(click.Context(main), "serve") is cli.serve
     assert module.run is cli.run
     assert set(PINNED) <= {name for option in cli.serve.params for name in option.opts}
 
 
 def test_warnings_of_plugins_have_the_form_of_the_log(monkeypatch, capsys):
-    """Before the server is ready they are lines of the program."""
+    """The log's format replaces the program's own, which applies until the server is ready."""
     monkeypatch.setattr(logging.root, "handlers", [])
     show_warnings("wlk-serve")
     cli._log_to_stderr(is_json=True)
@@ -51,7 +51,7 @@ def test_warnings_of_plugins_have_the_form_of_the_log(monkeypatch, capsys):
     ],
 )
 def test_what_cannot_be_served_is_one_line(arguments, status, message, capsys):
-    """The line begins with the program that was called."""
+    """The line begins with the name of the program that was run."""
     for name, command in (("wlk-core", main), ("wlk-serve", cli.serve)):
         start = ["serve"] if command is main else []
         assert status == execute([*start, *arguments], command=command, name=name)
@@ -68,7 +68,7 @@ def test_what_cannot_be_served_is_one_line(arguments, status, message, capsys):
     ids=["hung", "frozen for a moment", "drain"],
 )
 def test_a_server_whose_engine_does_not_return_ends_itself(monkeypatch, hung, is_draining, seconds):
-    """Twice in a row, because a process that was frozen looks hung once; a drain has its time."""
+    """It takes two checks, because a frozen process looks hung once; a drain has its own limit."""
     clock, ended = [0.0], []
 
     def sleep(duration):

@@ -1,4 +1,4 @@
-"""Speakers that come later than the text: each word in one segment, when it is certain."""
+"""Speakers that come later than the text: each word is in one segment, once it is certain."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from wlk_serve.words import SpeakerSegments
 
 
 def words(*starts):
-    """Return a word of half a second at each time."""
+    """Return words of half a second that begin at the given times."""
     return [ASRToken(start, start + 0.5, f" w{start:g}") for start in starts]
 
 
 def taken(speakers):
-    """Return utterance, speaker and text of the segments that became certain."""
+    """Return utterance, speaker and text of the segments that have become certain."""
     return [(name, line.speaker, line.text) for name, line in speakers.take()]
 
 
 def test_a_word_that_is_covered_in_part_waits_for_the_delay():
-    """A span that overlaps it longer may still come."""
+    """Another span may still come that covers more of the word."""
     speakers = SpeakerSegments(1.0)
     speakers.extend("a", words(1))
     speakers.end("a")
@@ -33,7 +33,7 @@ def test_a_word_that_is_covered_in_part_waits_for_the_delay():
 
 
 def test_a_word_without_a_speaker_waits_for_the_next_one():
-    """Its own span, of a long monologue, may come at its end only."""
+    """The span of a long monologue may only come at the end of the monologue."""
     speakers = SpeakerSegments(1.0)
     speakers.extend("a", words(0))
     speakers.end("a")
@@ -46,7 +46,7 @@ def test_a_word_without_a_speaker_waits_for_the_next_one():
 
 
 def test_text_that_is_dropped_is_in_no_segment():
-    """A client that clears its buffer abandons the open item, not the one before."""
+    """A client that clears its buffer drops the open item, not the one before it."""
     speakers = SpeakerSegments(1.0)
     speakers.extend("a", words(0))
     speakers.end("a")
@@ -70,7 +70,7 @@ SPANS = strategies.builds(
     delay=strategies.floats(0, 5),
 )
 def test_each_word_is_in_one_segment_whatever_the_order(steps, delay):
-    """Spans, words and ends of utterances come in any order; nothing is lost or doubled."""
+    """Spans, words and ends of utterances come in any order; no word is lost or duplicated."""
     speakers = SpeakerSegments(delay)
     time, utterance = 0, 0
     given_words, segments = [], []

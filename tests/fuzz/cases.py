@@ -1,9 +1,9 @@
 """
-Damage to valid bytes, and with how many cases a target is tried: a profile named by WLK_FUZZ.
+A strategy that damages valid bytes, and the number of cases per target: a profile, WLK_FUZZ.
 
-`ci`, the default, tries the same 300 for each target on every run.  `full` tries WLK_FUZZ_CASES new
-ones for each target, by default about a million together, and keeps those that failed in .nox/fuzz
-until they pass.  What it finds is committed as an `@example` of its target.
+`ci`, the default, tries the same 300 cases for each target on every run.  `full` tries
+WLK_FUZZ_CASES new ones for each target, by default about a million in total, and keeps those that
+failed in .nox/fuzz until they pass.  Failures are committed as an `@example` of their target.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 KEPT = Path(__file__).resolve().parents[2] / ".nox/fuzz"
 
-# A case may take as long as a busy machine needs, and recordings are large.
+# No deadline, because machines can be busy; no health checks of size, because recordings are large.
 _ALL = settings(
     deadline=None,
     print_blob=True,
@@ -35,12 +35,12 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 
-#: The decorator of a target.
+#: Decorates every target.
 cases = settings(settings.get_profile(f"fuzz-{os.environ.get('WLK_FUZZ', 'ci')}"))
 
 
 class Damaged(bytes):
-    """Bytes whose length is shown, because a recording is too long to be printed."""
+    """Bytes that print as their length, because a recording is too long to print."""
 
     def __repr__(self):
         """Return the length; the blob that hypothesis prints has the content."""
@@ -59,7 +59,7 @@ def damaged(draw, originals):
         kind = draw(st.sampled_from(["change", "number", "remove", "repeat", "insert", "cut"]))
         if kind == "change":
             data[first] ^= 1 << draw(st.integers(0, 7))
-        elif kind == "number":  # fields of sizes, counts and times
+        elif kind == "number":  # for fields of sizes, counts and times
             value = draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
             data[first : first + 4] = bytes([value]) * 4
         elif kind == "remove":

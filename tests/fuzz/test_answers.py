@@ -1,4 +1,4 @@
-"""Answers of an endpoint: words in order within the audio, or one line."""
+"""Responses of a remote endpoint become words in order within the audio, or a one-line error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ VALID = json.dumps(
 
 
 def is_in_order_or_one_line(body):
-    """Return whether *body* gives words in order within the audio, or is refused with one line."""
+    """Return whether *body* gives words in order within the audio, or a one-line error."""
     try:
         response = TranscriptionResponse.parse(body, audio_seconds=AUDIO_SECONDS)
         spans = response.timed_segments(), response.timed_words()
@@ -71,7 +71,7 @@ def is_in_order_or_one_line(body):
 @given(value=RESPONSES | VALUES)
 @example(value={"text": "a", "words": [{"word": "a", "start": 10**30, "end": 1}]})
 def test_an_answer_of_any_form_is_words_in_order_or_one_line(value):
-    """Times and texts may be anything that JSON can contain; types are checked first."""
+    """Times and text can be any JSON value; types are checked first."""
     assert is_in_order_or_one_line(json.dumps(value))
 
 
@@ -79,7 +79,7 @@ def test_an_answer_of_any_form_is_words_in_order_or_one_line(value):
 @given(body=damaged([VALID]))
 @example(body=b'{"text": "a", "words": [{"word": "a", "start": 1e999, "end": NaN}]}')
 def test_a_damaged_answer_is_words_in_order_or_one_line(body):
-    """Cut and changed bytes are an answer or one line."""
+    """Truncated and changed bytes give words or a one-line error too."""
     assert is_in_order_or_one_line(body.decode("utf-8", "replace"))
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_answer_is_words_in_order_or_one_line(body):
     text=st.text("abcß, .\n", max_size=30),
 )
 def test_no_letter_of_a_text_is_lost(words, text):
-    """The pieces of a text, joined, are the text, in the order of the words."""
+    """The pieces of a text are in the order of the words, and join to the text."""
     pieces = divide_text(words, text)
 
     assert not pieces or text == "".join(piece for *_, piece in pieces)
@@ -102,5 +102,5 @@ def test_no_letter_of_a_text_is_lost(words, text):
     parts=st.lists(st.text("sk-0123 x"), max_size=3),
 )
 def test_no_key_is_ever_shown(key, parts):
-    """A key is masked wherever it stands, however the text around it looks."""
+    """A key is masked wherever it occurs, whatever the text around it."""
     assert key not in mask_secret(key.join(["", *parts, ""]), key)

@@ -1,4 +1,4 @@
-"""Damaged recordings of every container: sound or one line, never anything else."""
+"""Damaged recordings of every container are decoded, or refused with a one-line error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTAINERS = {
     "caf": "pcm_s16le", "flac": "flac", "ogg": "flac", "opus": "libopus", "mp3": "libmp3lame",
     "mp4": "aac", "adts": "aac", "matroska": "pcm_s16le", "webm": "libopus", "mpegts": "mp2",
 }  # fmt: skip
-LIMIT_SAMPLES = 16_000 * 30  # of a damaged 0.2 s: a wrong time may leave a long gap
+LIMIT_SAMPLES = 16_000 * 30  # read from damaged 0.2 s: a wrong time can leave a long gap
 
 
 @cache
@@ -51,13 +51,13 @@ def recordings():
     return found
 
 
-RECORDINGS = st.deferred(lambda: damaged(recordings()))  # made by the first test that runs
+RECORDINGS = st.deferred(lambda: damaged(recordings()))  # created by the first test that runs
 HEADS = st.deferred(lambda: st.sampled_from([data[:48] for data in recordings()]))
 
 
 @contextmanager
 def suppress_one_line():
-    """Suppress an error of a recording, which can be printed as it is."""
+    """Suppress an error of a recording, after checking that it is one line."""
     try:
         yield
     except (AudioFormatError, OSError) as error:
@@ -66,7 +66,7 @@ def suppress_one_line():
 
 
 def check(data):
-    """Read the length that the header of *data* gives, and decode it up to the limit."""
+    """Read the length in the header of *data*, and decode it up to LIMIT_SAMPLES."""
     with suppress_one_line():
         seconds = audio_duration(io.BytesIO(data))
         assert seconds is None or 0.0 <= seconds
@@ -82,7 +82,7 @@ def check(data):
 
 
 def test_every_container_is_tried():
-    """Each recording is decoded whole before it is damaged."""
+    """Undamaged, each recording decodes to its full length."""
     for data in recordings():
         sound = np.concatenate(list(decode_file(io.BytesIO(data))))
 
@@ -90,8 +90,8 @@ def test_every_container_is_tried():
 
 
 def test_a_tag_in_another_encoding_is_no_failure():
-    """Old recorders write the names of artists in Latin 1; found in seven containers."""
-    tagged = [data for data in recordings() if b"Lavf" in data and data[:4] != b"OggS"]  # has sums
+    """Old recorders write artist names in Latin-1; in seven containers this once failed."""
+    tagged = [data for data in recordings() if b"Lavf" in data and data[:4] != b"OggS"]  # checksums
     for data in tagged:
         sound = decode_file(io.BytesIO(data.replace(b"Lavf", b"M\xfcll")))
 
@@ -99,9 +99,9 @@ def test_a_tag_in_another_encoding_is_no_failure():
 
 
 def test_a_header_that_removes_more_than_there_is_gives_no_length():
-    """An MP3 whose header names more padding than sound has no negative length."""
+    """An MP3 whose header declares more padding than audio has no negative length."""
     (data,) = (data for data in recordings() if b"Info" in data and data[:3] == b"ID3")
-    delay = data.index(b"Info") + 141  # of the encoder and the padding, 24 bits
+    delay = data.index(b"Info") + 141  # encoder delay and padding, 24 bits
     data = data[:delay] + b"\xff\xff\xff" + data[delay + 3 :]
     check(data)
 
@@ -111,5 +111,5 @@ def test_a_header_that_removes_more_than_there_is_gives_no_length():
 @cases
 @given(data=RECORDINGS | st.builds(bytes.__add__, HEADS, st.binary(max_size=400)))
 def test_a_damaged_recording_is_sound_or_one_line(data):
-    """The first bytes alone name a format, whose parser then reads anything."""
+    """The first bytes choose the format, whose parser must cope with any bytes after them."""
     check(data)

@@ -1,4 +1,4 @@
-"""Subtitles of any tokens, read back by FFmpeg."""
+"""Subtitles of arbitrary tokens, read back by FFmpeg."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .cases import cases
 pytestmark = pytest.mark.slow
 
 MARKS = [" one", " -->", "\n\n", "1\n00:00:00,000 --> 00:00:01,000\n", " <b>", "&amp;", "NOTE x"]
-SEEN = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)  # by a reader
-TEXTS = SEEN | st.sampled_from([*MARKS, "{\\an8}"])
+VISIBLE = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
+TEXTS = VISIBLE | st.sampled_from([*MARKS, "{\\an8}"])
 SPEAKERS = st.none() | st.integers(0, 3) | st.sampled_from(["A", "<v>", "-->"])
 
 
 @st.composite
 def tokens(draw, texts=TEXTS, speakers=SPEAKERS):
-    """Draw tokens as a stream emits them: starts never go back."""
+    """Draw tokens as a stream emits them: starts never decrease."""
     time, drawn = 0.0, []
     for _ in range(draw(st.integers(0, 8))):
         time += draw(st.floats(0.0, 5.0))
@@ -39,7 +39,7 @@ def tokens(draw, texts=TEXTS, speakers=SPEAKERS):
 
 
 def cues(text, form):
-    """Return start, stop and payload of each cue, in milliseconds, as FFmpeg reads them."""
+    """Return start and stop in milliseconds and payload of each cue, as FFmpeg reads them."""
     with av.open(io.BytesIO(text.encode()), format=form) as container:
         return [
             (packet.pts, packet.pts + packet.duration, bytes(packet).decode())
@@ -49,7 +49,7 @@ def cues(text, form):
 
 
 def captions(drawn):
-    """Return the captions of tokens, times in milliseconds."""
+    """Return the captions of tokens, with times in milliseconds."""
     return [
         (round(caption.start * 1000), round(caption.end * 1000), caption)
         for caption in segments_from_tokens(drawn)
@@ -57,12 +57,12 @@ def captions(drawn):
 
 
 def distinct(found):
-    """Return the cues with text, equal ones once: FFmpeg drops what is repeated at one time."""
+    """Return the distinct cues with text: FFmpeg drops cues that are repeated at the same time."""
     return list(dict.fromkeys(cue for cue in found if cue[2]))
 
 
 def letters(text):
-    """Return the letters and digits of a text, which no format changes."""
+    """Return the letters and digits of a string, which no format changes."""
     return "".join(filter(str.isalnum, text))
 
 
@@ -71,7 +71,7 @@ def letters(text):
 @example(drawn=[ASRToken(0.0, 1.0, "a\n\n2\n00:00:05,000 --> 00:00:06,000\nb")])
 @example(drawn=[ASRToken(0.0, 1.0, "<v B>a --> &lt;")])
 def test_subtitles_are_read_back(drawn):
-    """Every caption with text is one cue of its time, and no text makes another or overlaps one."""
+    """Every caption with text is one cue with its times; no text makes or overlaps another cue."""
     srt, vtt = cues(srt_text(drawn), "srt"), cues(vtt_text(drawn), "webvtt")
     expected = captions(drawn)
     named = [
@@ -95,6 +95,6 @@ def test_subtitles_are_read_back(drawn):
 @given(drawn=tokens(st.text(st.characters(), max_size=6), st.none() | st.text(max_size=3)))
 @example(drawn=[ASRToken(0.0, 1.0, "a\x1b[2J\x00\x9bb\ud800")])
 def test_no_control_character_is_written(drawn):
-    """A terminal or a player that shows the file has nothing to obey but the ends of its lines."""
+    """The only control characters in the file are its line ends, so it is safe in a terminal."""
     for text in (srt_text(drawn), vtt_text(drawn)):
         assert not [mark for mark in text if mark != "\n" and category(mark) == "Cc"]

@@ -1,4 +1,4 @@
-"""What model directories contain: tables and tensors, or one line that names the file."""
+"""Files of a model directory are read as tables and tensors, or refused in one line."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ WEIGHTS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(16)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a model's directory."""
+    """Return a model directory."""
     return tmp_path_factory.mktemp("model")
 
 
 def read(path, content, reader):
-    """Return what *reader* returns for a file of *content*, None where it is refused."""
+    """Return what *reader* returns for a file with *content*; None if it is refused."""
     path.write_bytes(content)
     try:
         return reader(path)
@@ -59,7 +59,7 @@ def read(path, content, reader):
 @example(content=b"[" * 100_000)
 @example(content=b'{"a": ' + b"9" * 5000 + b"}")
 def test_a_file_of_json_is_a_table_or_one_line(folder, content):
-    """Cut, changed and nested text, and any values, are a table or a line that names the file."""
+    """Truncated, changed and nested text, and any values, give a table or an error naming it."""
     assert isinstance(read(folder / "config.json", content, read_json_table), dict | None)
 
 
@@ -68,7 +68,7 @@ def test_a_file_of_json_is_a_table_or_one_line(folder, content):
 @example(content=b"\xff" * 16)
 @example(content=(2**40).to_bytes(8, "little"))
 def test_damaged_weights_have_a_sound_header_or_one_line(folder, content):
-    """The tensors of a header lie inside of its file."""
+    """The tensors of a header are within its file."""
     tensors = read(folder / "model.safetensors", content, read_safetensors_header) or {}
 
     assert sum(tensor.size for tensor in tensors.values()) <= 2 * len(content)

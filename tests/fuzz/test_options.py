@@ -1,4 +1,4 @@
-"""Options and config.toml with any text: a checked value or one line."""
+"""Arbitrary options and config.toml files give checked values or a one-line error."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ ANYTHING = st.one_of(
 
 
 def is_one_line(error):
-    """Return whether an error can be printed as it is."""
+    """Return whether the message of an error is one line."""
     return str(error) and "\n" not in str(error)
 
 
 @st.composite
 def options(draw):
-    """Draw the declaration of an option without a contradiction in itself."""
+    """Draw a consistent declaration of an option."""
     kind = draw(st.sampled_from([str, int, float, bool]))
     is_number = kind in (int, float)
     low, high = sorted(draw(st.tuples(st.integers(-5, 5), st.integers(-5, 5))))
@@ -61,7 +61,7 @@ def options(draw):
 @example(option=Option(name="size", type=int), value="9" * 5000)
 @example(option=Option(name="size", type=float), value=10**400)
 def test_a_value_is_of_the_declared_type_or_refused(option, value):
-    """A value that was accepted is accepted again unchanged; no number is NaN or infinite."""
+    """An accepted value is accepted again unchanged, and is neither NaN nor infinite."""
     try:
         converted = option.convert(value, owner="toy")
     except OptionError as error:
@@ -84,7 +84,7 @@ def test_a_value_is_of_the_declared_type_or_refused(option, value):
 )
 @example(spec=SPECS[0], pairs=["a\nb=1", "a\nb=2"])
 def test_any_pairs_are_options_or_one_line(spec, pairs):
-    """What the command line accepts is declared by the backend."""
+    """Only options that the backend declares are accepted."""
     try:
         values = spec.split_options(parse_pairs(pairs))
     except OptionError as error:
@@ -134,7 +134,7 @@ LINES = st.builds(lambda keys, value: f"{'.'.join(keys)} = {_toml(value)}\n".enc
 @example(content=b"backend = " + b"[" * 2000)
 @example(content=b"\xff")
 def test_any_configuration_is_read_or_one_line(path, content):
-    """The line names the file; what was read, of any key and type, is what the file contains."""
+    """The error names the file; what was read equals what the file contains."""
     path.write_bytes(content)
     try:
         config = read_config()

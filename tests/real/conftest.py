@@ -14,11 +14,11 @@ from wlk_conformance.testing import StreamDriver
 from wlk_core import load_backend
 from wlk_core.audio import decode_file
 
-FOLDER = os.environ.get("WLK_REAL")  # made by tools/real
+FOLDER = os.environ.get("WLK_REAL")  # written by tools/real
 MODELS = Path(FOLDER or "none") / "models"
 RECORDINGS = Path(FOLDER or "none") / "recordings"
-#: By name: the backend, the folder of its model, and the options of its streams.  Two seconds from
-#: tick to tick halve the cost.
+#: By name: the backend, the folder of its model, and the options of its streams.  `streamed` sets
+#: ticks of two seconds, which halve the cost.
 COLUMNS = {
     "faster-whisper": ("faster-whisper", "tiny.en", {}),
     "whisper-alignatt": ("whisper", "tiny.en-transformers", {"policy": "alignatt"}),
@@ -30,7 +30,7 @@ COLUMNS = {
 
 
 def pytest_collection_modifyitems(items):
-    """Skip everything in this folder where the weights are missing; the streams take seconds."""
+    """Mark every test of this folder slow, and skip it if the weights are missing."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
@@ -40,13 +40,13 @@ def pytest_collection_modifyitems(items):
 
 @cache
 def loaded(backend, model):
-    """Return a backend, loaded once in each process."""
+    """Return a backend, loaded once per process."""
     return load_backend(backend, str(MODELS / model), dtype="float32")
 
 
 @cache
 def streamed(column, path, *, chunk_seconds=1.0, **options):
-    """Return the driver of a stream that was fed a whole file, once in each process."""
+    """Return the driver of a stream after it was fed a whole file, once per process."""
     backend, model, policy = COLUMNS[column]
     options = {"tick_seconds": 2.0, **policy, **options}
     driver = StreamDriver(loaded(backend, model).create_processor(**options))
@@ -57,6 +57,6 @@ def streamed(column, path, *, chunk_seconds=1.0, **options):
 
 
 def words_in(source):
-    """Return the words of a text, or of the .txt beside a recording."""
+    """Return the words of a string, or of the .txt file beside a recording."""
     text = source.with_suffix(".txt").read_text("utf-8") if isinstance(source, Path) else source
     return letters(text).split()

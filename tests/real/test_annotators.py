@@ -1,4 +1,4 @@
-"""Published weights of the annotators: who speaks, and whose turn it is."""
+"""Published weights of annotators: who speaks, and when a turn ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = np.random.default_rng(1).standard_normal(24_000).astype(np.float32) / 2_
 
 
 def speech_in(audio):
-    """Return start and end of what Silero finds between pauses of 0.3 s or more."""
+    """Return the start and end of each stretch of speech between pauses of at least 0.3 s."""
     whole = ReferenceTurn("", 0.0, len(audio) / 16_000)
     sample = Sample(
         id="", audio=lambda: iter([audio]), seconds=whole.end, reference=Reference(text=""),
@@ -41,7 +41,7 @@ def recording(name):
 
 
 def conversation():
-    """Return the audio of one who reads and one who says digits, by turns, and the reference."""
+    """Return audio of two people in turn, one reading and one saying digits, and the reference."""
     reader, other = recording("two_cities"), load_clip("high").audio
     first, second = reader[: 16_000 * 17], reader[16_000 * 17 : 16_000 * 33]  # cut in pauses
     parts, turns, start = [], [], 0.0
@@ -53,7 +53,7 @@ def conversation():
 
 
 def events_of(audio, **annotator):
-    """Return the events of a session of tiny.en in chunks of 0.1 s."""
+    """Return the events of a session on tiny.en that is fed in chunks of 0.1 s."""
     with closing(loaded("faster-whisper", "tiny.en").create_processor(tick_seconds=2.0)) as stream:
         session = Session(stream, gate=silence_gate(), **annotator)
         chunks = np.split(audio, range(1600, len(audio), 1600))
@@ -61,7 +61,7 @@ def events_of(audio, **annotator):
 
 
 def test_two_people_are_told_apart_and_the_words_stay():
-    """The DER is 12 % at most (measured: 8 %); without the diarizer the tokens are the same."""
+    """The DER is at most 12 % (measured: 8 %), and the tokens are those without the diarizer."""
     audio, turns = conversation()
     diarizer = Registry().load_annotator("diarizer", "clustering", MODELS / "speakers")
     with closing(diarizer):

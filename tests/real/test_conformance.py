@@ -1,4 +1,4 @@
-"""Whisper's columns keep the contract on open words, in the rules that are about text."""
+"""Whisper's backends and policies keep the contract's rules about text on open vocabulary."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from .conftest import COLUMNS, MODELS, RECORDINGS
 
-# Those that are judged on known words in less than a minute; `test_streams.py` tries other chunk
-# sizes and measures word errors.  MLX takes eight times as long as torch on a CPU.
+# The rules that are tested on known words in less than a minute; `test_streams.py` tests other
+# chunk sizes and measures word errors.  MLX takes eight times as long as torch on a CPU.
 RULES = ("COM-06", "SIL-01", "SIL-05", "SIL-07", "LANG-02", "RES-03", "QUAL-02", "QUAL-04")
 SHORT_RULES = ("COM-06",)
 
@@ -20,7 +20,7 @@ SHORT_RULES = ("COM-06",)
     ["faster-whisper", "whisper-alignatt", "whisper-agreement", "mlx-alignatt", "mlx-agreement"],
 )
 def test_the_rules_of_text_hold_on_open_words(column):
-    """No word is lost, repeated or invented at pauses, flushes, and in audio without speech."""
+    """No word is lost, repeated or invented at pauses or flushes, or in audio without speech."""
     backend, model, policy = COLUMNS[column]
     options = {"dtype": "float32", "tick_seconds": "2", **policy}
     command = [sys.executable, "-m", "wlk_conformance", backend, "--model", str(MODELS / model)]

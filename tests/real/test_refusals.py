@@ -1,4 +1,4 @@
-"""Checkpoints and requests that cannot work are refused in one line that names the reason."""
+"""Checkpoints and requests that cannot work are refused in one line that gives the reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def line_of(raised):
 
 @pytest.mark.parametrize("backend", FORMATS)
 def test_truncated_weights_are_refused(backend, tmp_path):
-    """Half a download names the tensor that lies outside of the file."""
+    """The error for half a download names a tensor that lies outside of the file."""
     model, weights = FORMATS[backend]
     for path in (MODELS / model).iterdir():
         (tmp_path / path.name).symlink_to(path.resolve())
@@ -41,7 +41,7 @@ def test_truncated_weights_are_refused(backend, tmp_path):
 
 @pytest.mark.parametrize("backend", FORMATS)
 def test_a_checkpoint_of_another_family_or_format_is_refused(backend):
-    """Qwen3-ASR is not a Whisper, and CTranslate2's files are not those of transformers."""
+    """Qwen3-ASR is not Whisper, and CTranslate2's files are not those of transformers."""
     package = pytest.importorskip("wlk_qwen3_simul")
     other = "tiny.en-transformers" if FORMATS[backend][0] == "tiny.en" else "tiny.en"
 
@@ -52,7 +52,7 @@ def test_a_checkpoint_of_another_family_or_format_is_refused(backend):
 
 
 def test_float16_without_a_gpu_is_refused():
-    """CTranslate2 names what this machine can compute; the weights are float16."""
+    """The error names the types that this machine can compute, although the weights are float16."""
     with pytest.raises(OptionError) as raised:
         load_backend("faster-whisper", str(MODELS / "tiny.en"), device="cpu", dtype="float16")
     assert "dtype=float16 cannot run on cpu here; expected one of: " in line_of(raised)

@@ -1,4 +1,4 @@
-"""Streams of published weights, by the words that were spoken."""
+"""Streams of published weights, compared with the words that were spoken."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from wlk_conformance.compare import word_errors
 
 from .conftest import MODELS, RECORDINGS, loaded, streamed, words_in
 
-# Without MLX, which takes eight seconds of a processor for one of audio where there is no GPU.
+# Without MLX, which takes eight seconds of processor time per second of audio without a GPU.
 TINY = [
     pytest.param(name, id=name, marks=pytest.mark.xdist_group(name))
     for name in ("faster-whisper", "whisper-alignatt", "whisper-agreement")
 ]
-# Word errors of the recordings together, of 32 words (fast: 20); about twice what was measured.
+# Limits of word errors in 32 words (fast: 20) of all recordings; about twice what was measured.
 CONDITIONS = {"noise": 8, "music": 6, "telephone": 6, "far": 12, "fast": 8}
 
 
@@ -23,18 +23,18 @@ CONDITIONS = {"noise": 8, "music": 6, "telephone": 6, "far": 12, "fast": 8}
 def test_a_recording_of_a_minute_comes_back(column):
     """Of the 119 words at most ten are lost, added or replaced, and none is a piece of a word."""
     path = RECORDINGS / "clean/two_cities.wav"
-    spoken, came = words_in(path), words_in(streamed(column, path).text)
+    spoken, written = words_in(path), words_in(streamed(column, path).text)
     tokens = json.loads((MODELS / "tiny.en/tokenizer.json").read_text("utf-8"))["model"]["vocab"]
-    # Common words of English are single tokens, after a space that is written as this letter.
+    # Common English words are single tokens, whose leading space is written as this letter.
     english = {token[1:].casefold() for token in tokens if token.startswith("Ġ")} | {*spoken}
 
-    assert word_errors(spoken, came) <= 10, " ".join(came)
-    assert set() == set(came) - english
+    assert word_errors(spoken, written) <= 10, " ".join(written)
+    assert set() == set(written) - english
 
 
 @pytest.mark.parametrize("column", TINY)
 def test_the_chunk_size_changes_no_word(column):
-    """Chunks of 0.2 and of 1 s give the same tokens, which have the words that were spoken."""
+    """Chunks of 0.2 s and of 1 s give the same tokens, with the words that were spoken."""
     path = RECORDINGS / "clean/beckett.wav"
     short, long = (streamed(column, path, chunk_seconds=seconds) for seconds in (0.2, 1.0))
 
@@ -57,7 +57,7 @@ def test_the_engines_agree(policy):
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_poor_recordings_lose_few_words(condition):
-    """In noise, over music, by telephone, from afar and fast, most words come back."""
+    """In noise, over music, by telephone, from afar and fast, most words are recognised."""
     paths = [
         path
         for path in sorted(RECORDINGS.glob(f"conditions/{condition}-*.wav"))
@@ -75,14 +75,14 @@ def test_poor_recordings_lose_few_words(condition):
 
 @pytest.mark.parametrize("name", ["silence", "noise", "music", "breathing"])
 def test_audio_without_speech_does_not_pass_the_voice_activity_gate(name):
-    """Of 20 s without speech nothing is committed, whatever the model would make of them."""
+    """Nothing is committed for 20 s without speech, whatever the model would recognise there."""
     recording = RECORDINGS / f"wordless/{name}.wav"
 
     assert "" == loaded("faster-whisper", "tiny.en").transcribe(recording).text
 
 
 def test_a_larger_model_makes_no_more_mistakes():
-    """Base has the words of a clean recording."""
+    """On a clean recording base makes at most one mistake."""
     path = RECORDINGS / "clean/beckett.wav"
     text = streamed("faster-whisper-base", path).text
 
@@ -90,7 +90,7 @@ def test_a_larger_model_makes_no_more_mistakes():
 
 
 def test_german_is_detected_and_translated():
-    """The language is that of every token; the task `translate` returns English."""
+    """Every token has the detected language, and the task `translate` returns English."""
     path = RECORDINGS / "languages/de.wav"
     if not path.exists():
         pytest.skip("needs espeak-ng")

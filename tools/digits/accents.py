@@ -1,13 +1,13 @@
-"""English digits as speakers of other languages pronounce them.
+"""English digits, spelled so that voices of other languages speak them with an accent.
 
-A synthesiser that reads another language's spelling of how a word sounds speaks with that
-language's sounds, rhythm and melody: an accent. Two dozen English voices hardly differ in what a
-foreigner does to `zero` or `three`; with these a recogniser does far better on an unknown speaker.
+A synthesiser that reads the sounds of an English word in another language's spelling keeps that
+language's sounds, rhythm and melody. Two dozen English voices hardly vary in what foreigners do to
+`zero` or `three`; with accents a recogniser does far better on an unknown speaker.
 """
 
 from __future__ import annotations
 
-#: The voice of espeak-ng, and how its language would spell zero to nine.
+#: Voices of espeak-ng, and how the language of each would spell zero to nine.
 ACCENTS = {
     "de": "siero wann tuh sri for faif sicks sewen äit nain",
     "es": "siro uan tu tri for faif sics seven eit nain",
@@ -30,7 +30,7 @@ ACCENTS = {
     "ca": "sirou uan tu tri for faif sics seven eit nain",
 }
 
-#: Other hearings of the same words.
+#: Second spellings of the same words.
 OTHER_SPELLINGS = {
     "de": "sihro uann tu sri foa faiv six seven ejt nein",
     "es": "zirou güan tu zri for faif six sevn éit náin",
@@ -41,7 +41,7 @@ OTHER_SPELLINGS = {
     "ru": "зиро ван ту зри фор файв сикс сэвэн эйт найн",
 }
 
-#: Voices of festival, cut from recordings of as many people, and the language each of them reads.
+#: Festival's voices, each made from recordings of one person, and the language that it reads.
 FESTIVAL_LANGUAGES = {
     "kal_diphone": "en",
     "ked_diphone": "en",
@@ -58,7 +58,7 @@ FESTIVAL_LANGUAGES = {
     "msu_ru_nsh_clunits": "ru",
 }
 
-#: The voices of SVOX Pico, a person each, and the language they read.
+#: SVOX Pico's voices, each of one person, and the language that it reads.
 PICO_LANGUAGES = {
     "en-US": "en",
     "en-GB": "en",

@@ -1,4 +1,4 @@
-"""Ways a recording gets worse on its way to a recogniser: speed, rooms, bands, codecs, noise."""
+"""Degrade recordings as on the way to a recogniser: speed, rooms, bands, companding, noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def change_speed(audio: Audio, rate: float) -> Audio:
 
 
 def fade(audio: Audio) -> Audio:
-    """Round off both ends by 4 ms, so that placing a clip makes no click."""
+    """Fade both ends over 4 ms, so that a clip begins and ends without a click."""
     samples = min(_FADE_SAMPLES, len(audio) // 4)
     faded = audio.copy()
     faded[:samples] *= np.linspace(0, 1, samples, dtype=np.float32)
@@ -40,13 +40,13 @@ def coloured_noise(samples: int, rng: np.random.Generator) -> Audio:
 
 
 def add_noise(audio: Audio, decibels: float, rng: np.random.Generator) -> Audio:
-    """Lay noise under the audio at a signal-to-noise ratio."""
+    """Add noise to the audio at a signal-to-noise ratio in decibels."""
     power = float(np.sqrt(np.square(audio).mean() + 1e-9))
     return audio + coloured_noise(len(audio), rng) * np.float32(power * 10 ** (-decibels / 20))
 
 
 def degrade(audio: Audio, rng: np.random.Generator) -> Audio:
-    """Put the audio through a room, a narrow band, a coarse quantiser or a clipping input."""
+    """Sometimes put the audio through a room, a narrow band, companding or a clipping input."""
     if happens(0.15, rng):
         audio = _reverberate(audio, rng)
     if happens(0.15, rng):
@@ -68,7 +68,7 @@ def _reverberate(audio: Audio, rng: np.random.Generator) -> Audio:
 
 
 def _limit_band(audio: Audio, hertz: float) -> Audio:
-    """Cut all that is above a frequency, as lossy codecs do."""
+    """Remove what lies above a frequency, as lossy codecs do."""
     length = next_fast_len(len(audio), real=True)
     spectrum = np.fft.rfft(audio, length)
     frequencies = np.fft.rfftfreq(length, 1 / SAMPLE_RATE)
@@ -77,7 +77,7 @@ def _limit_band(audio: Audio, hertz: float) -> Audio:
 
 
 def _mu_law(audio: Audio) -> Audio:
-    """Go through 8-bit telephone companding."""
+    """Apply 8-bit telephone companding."""
     peak = np.abs(audio).max() + 1e-6
     code = np.round(np.sign(audio) * np.log1p(255 * np.abs(audio) / peak) / np.log(256) * 127) / 127
     return (np.sign(code) * np.expm1(np.abs(code) * np.log(256)) / 255 * peak).astype(np.float32)

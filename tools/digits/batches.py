@@ -37,9 +37,7 @@ class Draft:
 
     inputs: NDArray[np.int64]  #: B, U: compact ids
     outputs: NDArray[np.int64]  #: B, U: compact ids or IGNORED
-    looks: NDArray[
-        np.float32
-    ]  #: B, U, T: where a row should attend, all zero where it does not matter
+    looks: NDArray[np.float32]  #: B, U, T: where a row should attend; all zero for anywhere
     looks_back: NDArray[np.float32]  #: B, U, T: the word before, for the head that keeps the place
 
 
@@ -55,7 +53,7 @@ class Batch:
 
 
 def draw_window(progress: float, rng: np.random.Generator, *, from_scratch: bool) -> float:
-    """Return a window length in seconds: short ones first when there is everything to learn."""
+    """Return a window length in seconds; a course from scratch begins with short ones."""
     if from_scratch and progress < FIRST_COURSE:
         return rng.uniform(3, 6) if happens(0.93, rng) else rng.uniform(6, 12)
     shares = (0.5, 0.42) if from_scratch and progress < SECOND_COURSE else (0.28, 0.37)
@@ -68,7 +66,7 @@ def draw_window(progress: float, rng: np.random.Generator, *, from_scratch: bool
 
 
 def draw_batch(mixer: Mixer, seconds: float, size: int) -> Batch:
-    """Draw mixtures for windows of one length, a fifth of them from somewhere inside 30 s."""
+    """Draw mixtures for windows of one length; a fifth of batches begin somewhere inside 30 s."""
     rng = mixer.rng
     positions = min(round(seconds * POSITIONS_PER_SECOND), POSITIONS)
     offset = int(rng.integers(0, POSITIONS - positions + 1)) if happens(0.2, rng) else 0
@@ -87,7 +85,7 @@ def draw_batch(mixer: Mixer, seconds: float, size: int) -> Batch:
 
 
 def _content(seconds: float, rng: np.random.Generator) -> float:
-    """Length of the audio in a window: all of it, all but a little padding, or only a part."""
+    """Return how much of a window is audio: all of it, all but a little padding, or a part."""
     if happens(1 / 4, rng):
         return seconds
     if happens(2 / 3, rng):
@@ -143,7 +141,7 @@ def produce(make_mixer: Callable[[], Mixer], draw: Callable[[Mixer], Batch]) -> 
     """Yield batches drawn in another process, a few ahead.
 
     Raises:
-        RuntimeError: that process died.
+        RuntimeError: the other process died.
     """
     context = multiprocessing.get_context("fork")
     queue: Queue[Batch] = context.Queue(_QUEUED)

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 NOTHING = 10  # class of audio without a digit
-MOST_WORDS = 47  # that are counted; more count as so many
-SHORTEST_SAMPLES = 8_000  # engines fill shorter audio up to half a second, or leave it
-LINGER_SECONDS = 0.16  # after a word, in which it still counts as the latest one
-PEAK = 0.35  # place in a word that is looked at most: early, so that the peak dates its start
+MOST_WORDS = 47  # the highest count of words; more count as this many
+SHORTEST_SAMPLES = 8_000  # some engines pad shorter audio to half a second, others do not
+LINGER_SECONDS = 0.16  # how long after its end a word still counts as the latest one
+PEAK = 0.35  # place in a word with the most attention: early, so that the peak dates its start
 EDGE = 0.4  # attention at a word's edges as a share of that at the peak
 LONGEST_PROMPT = 24
-CUT_SHARE = 0.12  # of buffers with CUT_WORDS or more: begun inside a committed word
+CUT_SHARE = 0.12  # share of buffers with CUT_WORDS or more that begin inside a committed word
 CUT_WORDS = 3
-LOUDER_DECADES = 2.0  # than all of a buffer, something that is no longer in it
+LOUDER_DECADES = 2.0  # by which earlier audio of a stream may have been louder than the buffer
 
 _ENGLISH, _NONE, *_OTHERS = NAMES
 
@@ -41,7 +41,7 @@ class Draft:
     """What one mixture becomes: U compact ids, and what each row but the last should predict."""
 
     ids: tuple[int, ...]
-    outputs: tuple[int, ...]  #: U ids or IGNORED: row i predicts `ids[i + 1]` where that is asked
+    outputs: tuple[int, ...]  #: U: `ids[i + 1]` if row i should predict it, else IGNORED
     first_audio: int  #: row of the first embedding of the audio
     first_word: int  #: row that predicts the first word
 
@@ -52,7 +52,7 @@ class AudioTargets:
 
     digits: NDArray[np.int64]  #: the digit spoken in it, or NOTHING
     latest: NDArray[np.int64]  #: the digit of which at least half has been spoken, or NOTHING
-    counts: NDArray[np.int64]  #: how many words have been spoken to the half by its end
+    counts: NDArray[np.int64]  #: how many words have been spoken by at least half at its end
 
 
 @frozen(kw_only=True)
@@ -104,10 +104,9 @@ def draw_text_batch(mixer: Mixer, seconds: float, size: int) -> TextBatch:
 
 def cut_first_word(mixture: Mixture, share: float) -> Mixture:
     """
-    Return a mixture without a share of its first word and without everything before it.
+    Return a mixture cut inside its first word, of which *share* is lost.
 
-    Streams are cut at whole windows, wherever in a word that is.  The word is kept if its middle
-    is.
+    Streams are cut at whole windows, even inside a word.  The word is kept if its middle is.
     """
     first = mixture.words[0]
     cut = first.start + share * (first.end - first.start)
@@ -127,8 +126,8 @@ def make_draft(
     Return the rows of a mixture whose audio makes *tokens* embeddings.
 
     In half of the drafts the header is a target, else it is given.  A given header names another
-    language in a tenth of the cases, and English digits follow all the same.  Without speech the
-    target header names no language, and the end follows a given one.  If the first word is given
+    language in a tenth of the cases, and English digits follow all the same.  Without speech, a
+    target header names no language, and the end follows a given header.  If the first word is given
     too, as after a cut, it may begin with a space.
     """
     digits = [word.digit for word in mixture.words]
@@ -191,7 +190,7 @@ def word_look(word: Word, spans: Spans) -> NDArray[np.float32]:
     share = np.clip(((starts + ends) / 2 - word.start) / length, 0.0, 1.0)
     slope = np.where(share < PEAK, share / PEAK, (1 - share) / (1 - PEAK))
     look = overlap * (EDGE + (1 - EDGE) * slope)
-    if look.sum() <= 0:  # shorter than a frame and between two
+    if look.sum() <= 0:  # a word so short that no embedding overlaps it
         look[np.argmin(np.abs((starts + ends) / 2 - word.start))] = 1.0
     return (look / look.sum()).astype(np.float32)
 

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
-#: The checkpoint that is shipped: a training writes other weights, and the tokenizer is always its.
+#: The shipped checkpoint; training writes new weights for its tokenizer.
 BUNDLED = PLUGINS / "wlk-voxtral-hf/src/wlk_voxtral_hf/digits"
-#: A tokenizer of Mistral's kind that is just large enough to write digits down.
+#: A tokenizer of Mistral's kind that is just large enough to spell the digits.
 TEKKEN: dict[str, Any] = json.loads((BUNDLED / "tekken.json").read_text(encoding="utf-8"))
 #: Pieces of each digit's name: longer words come in two, as words of a real vocabulary do.
 PIECES = (
     (" ze", "ro"), (" one",), (" two",), (" th", "ree"), (" fo", "ur"), (" five",), (" six",),
     (" se", "ven"), (" eight",), (" ni", "ne"),
 )  # fmt: skip
-# The ids of the real tokenizer, where the format gives them a meaning.
+# Ids to which the format gives a meaning; they are those of the real tokenizer.
 BOS_ID, EOS_ID, PAD_ID, WORD_ID = 1, 2, 32, 33
-SPECIALS = TEKKEN["config"]["default_num_special_tokens"]  # control tokens in front of the others
+SPECIALS = TEKKEN["config"]["default_num_special_tokens"]  # control tokens, before all others
 LEFT_PAD = TEKKEN["audio"]["streaming_n_left_pad_tokens"]  # steps of silence before the audio
 STEP_SAMPLES = 1280  # 80 ms
 
@@ -85,7 +85,7 @@ def draw_stream_batch(mixer: Mixer, seconds: float, size: int) -> StreamBatch:
 
 def stream_ids(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) -> NDArray[np.int64]:
     """
-    Return the ids of every step: the prompt, then the text, a delay later.
+    Return the ids of all steps: the prompt, then the text, delayed.
 
     The token *k* steps after the prompt stands for the audio up to ``80 (k + 1)`` ms.  WORD_ID
     announces a word where it ends, and its pieces follow, one a step.
@@ -119,7 +119,7 @@ def disturb_mel(mel: NDArray[np.float32], rng: np.random.Generator) -> NDArray[n
         share = (bins - low)[:, None].astype(np.float32)
         mel = mel[low] * (1 - share) + mel[low + 1] * share
     angles = np.arange(mels) / mels * np.pi
-    sizes = (0.06, 0.04, 0.025, 0.015)  # a quarter of decades: features are scaled by that
+    sizes = (0.06, 0.04, 0.025, 0.015)  # in units of four decades, as features are
     tilt = sum(rng.normal(0, size) * np.cos(k * angles) for k, size in enumerate(sizes, start=1))
     mel = np.where(mel > _FLOOR + 0.02, mel + np.asarray(tilt)[:, None], mel)
     if happens(0.2, rng):
@@ -136,7 +136,7 @@ def _features(
 
 
 def _mark(mixture: Mixture, steps: int, pad: int) -> NDArray[np.int64]:
-    """Return the digit of the steps in which the second half of a word lies."""
+    """Return for each step the digit whose second half lies in it, or NOTHING."""
     digits = np.full(steps, NOTHING, np.int64)
     for word in mixture.words:
         first = pad + int((word.start + word.end) / 2 / STEP_SECONDS)

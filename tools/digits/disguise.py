@@ -1,9 +1,9 @@
-"""Disguised voices: the recorded digits resynthesised with another throat and another mouth.
+"""Disguise voices: resynthesise recorded digits as if spoken by other people.
 
-Each recording is taken apart with the WORLD vocoder (Morise, Yokomori and Ozawa 2016) into pitch,
-spectral envelope and breath, and put together with other ones. A handful of recorded speakers
-thus becomes a crowd, which a recogniser needs for speakers it was never trained on. The voices
-of festival and Pico come from a person each, and are disguised too.
+The WORLD vocoder (Morise, Yokomori and Ozawa 2016) takes each recording apart into pitch, spectral
+envelope and breath, which are changed and put together again. A handful of recorded speakers thus
+becomes a crowd, which a recogniser needs for speakers it was never trained on. The voices of
+festival and Pico each come from one person, and are disguised too.
 
 python tools/digits/disguise.py --recordings DIR --output FILE [--prompts DIR] [--voices FILE]
 """
@@ -31,15 +31,15 @@ TAKES = 4  # of each digit, drawn anew for every disguise
 PROMPT_DISGUISES = 30  # of each speaker of prompts: there is one take of each digit
 PERSON_DISGUISES = 12  # of each voice of festival and Pico
 _PERSONAL = ("festival", "pico")
-FAINT_DECIBELS = -42.0  # what is as quiet may become loud: an f that one swallows another spits
+FAINT_DECIBELS = -42.0  # for trimming: a consonant as faint as that may become loud in a disguise
 _JOBS = 2
-_LEAST = 1e-12  # of spectral power
-_MARK = "~"
+_LEAST = 1e-12  # lowest spectral power
+_MARK = "~"  # between the name of a voice and the number of its disguise
 
 
 @frozen(kw_only=True)
 class Disguise:
-    """What is changed of a voice; ratios are 1.0 where nothing is.
+    """What is changed of a voice; a ratio of 1.0 changes nothing.
 
     Attributes:
         pitch: ratio of fundamental frequencies.
@@ -62,7 +62,7 @@ class Disguise:
 
 
 def draw_disguise(rng: np.random.Generator) -> Disguise:
-    """Draw one from children to giants."""
+    """Draw a disguise, as anybody from a child to a giant."""
     size = rng.uniform(-0.2, 0.22)
     return Disguise(
         pitch=float(np.exp(rng.normal(2.2 * size, 0.25))),
@@ -77,7 +77,7 @@ def draw_disguise(rng: np.random.Generator) -> Disguise:
 
 
 def disguise(audio: Audio, change: Disguise) -> Audio:
-    """Resynthesise a clip, disguised: 16 kHz in, 16 kHz out, as long as the tempo makes it."""
+    """Return a clip at 16 kHz disguised by *change*, whose tempo determines the length."""
     import pyworld  # noqa: PLC0415 - only this tool needs it, not those that read its file
 
     samples = audio.astype(np.float64)
@@ -153,7 +153,7 @@ def _across(table: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray
 
 
 def load_disguised(path: Path, *, without: str | None = None) -> list[Voice]:
-    """Read disguised voices back, those of one speaker left out where asked."""
+    """Load disguised voices, except those of the speaker *without*."""
     takes: dict[str, list[list[Audio]]] = {}
     with np.load(path) as stored:
         for name in stored.files:
@@ -182,7 +182,7 @@ def _all_disguised(job: tuple[Voice, int]) -> list[tuple[str, NDArray[np.int16]]
 
 
 def by_person(voices: Iterable[Voice]) -> Iterator[Voice]:
-    """Collect what a voice of festival or Pico speaks in several ways as takes of a person."""
+    """Collect the variants of each voice of festival or Pico as takes of one person."""
     people: dict[str, list[Voice]] = {}
     for voice in voices:
         engine, person, *_ = voice.name.split(":")
@@ -194,15 +194,15 @@ def by_person(voices: Iterable[Voice]) -> Iterator[Voice]:
 
 
 def main() -> None:
-    """Disguise everybody many times over, held-out takes never."""
+    """Disguise every speaker many times, without the held-out takes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--recordings", type=Path, required=True)
-    parser.add_argument("--prompts", type=Path, help="what prompts.py made")
-    parser.add_argument("--voices", type=Path, help="what voices.py made")
+    parser.add_argument("--prompts", type=Path, help="output of prompts.py")
+    parser.add_argument("--voices", type=Path, help="output of voices.py")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--disguises", type=int, default=50, help="of each recorded speaker")
+    parser.add_argument("--disguises", type=int, default=50, help="number per recorded speaker")
     arguments = parser.parse_args()
     load = partial(load_recordings, held_out=False, decibels=FAINT_DECIBELS)
     crowd = [(voice, arguments.disguises) for voice in load(arguments.recordings)]

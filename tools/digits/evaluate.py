@@ -56,7 +56,7 @@ class Score:
     ends: list[float] = Factory(list)
 
     def add(self, words: Sequence[Word], tokens: Sequence[ASRToken]) -> None:
-        """Count a stream."""
+        """Count the result of a stream."""
         reference = [DIGITS[word.digit] for word in words]
         hypothesis = [token.text.strip() for token in tokens]
         self.words += len(words)
@@ -66,7 +66,7 @@ class Score:
             self.ends.append(tokens[other].end - words[index].end)
 
     def summary(self) -> dict[str, float]:
-        """Return the figures of a line: percent, and milliseconds."""
+        """Return the figures of a line, in percent and milliseconds."""
         figures = {"words": self.words, "wer": round(100 * self.errors / max(self.words, 1), 2)}
         for name, errors in (("start", self.starts), ("end", self.ends)):
             if errors:
@@ -94,7 +94,7 @@ def draw_stream(
 
 
 def transcribe(backend: Backend, audio: Audio, **options: Any) -> list[ASRToken]:
-    """Return the words of a stream in chunks of a quarter of a second."""
+    """Stream *audio* in chunks of a quarter of a second and return its words."""
     stream = backend.create_processor(**options)
     tokens: list[ASRToken] = []
     for first in range(0, len(audio), CHUNK_SAMPLES):
@@ -106,7 +106,7 @@ def transcribe(backend: Backend, audio: Audio, **options: Any) -> list[ASRToken]
 
 
 def options_of(backend: Backend, way: str) -> dict[str, Any]:
-    """Return the options of streams that KEY=VALUE,... stands for."""
+    """Return the stream options in *way*, KEY=VALUE,..."""
     pairs = dict(pair.split("=", 1) for pair in way.split(","))
     language = pairs.pop("language", None)
     options = backend.spec.split_options(pairs).stream
@@ -116,7 +116,7 @@ def options_of(backend: Backend, way: str) -> dict[str, Any]:
 def measure_speech(
     recogniser: Recogniser, voices: Sequence[Voice], words: int, streams: int
 ) -> dict[str, float]:
-    """Score streams of a number of words."""
+    """Score streams of *words* words each."""
     rng, score = np.random.default_rng(words), Score()
     for index in range(streams):
         mixture = draw_stream(voices, index, words, rng)
@@ -161,10 +161,10 @@ def main() -> None:
     parser.add_argument("--way", action="append", metavar="KEY=VALUE,...",
                         help="options of streams, language=CODE too; may be repeated")  # fmt: skip
     parser.add_argument("--recordings", type=Path, required=True)
-    parser.add_argument("--speaker", help="this one alone, all recordings: one that was left out")
-    parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="in a stream")
-    parser.add_argument("--streams", type=int, default=24, help="of each length")
-    parser.add_argument("--sounds", type=int, default=6, help="of each kind without words")
+    parser.add_argument("--speaker", help="one left out of training: only and all its recordings")
+    parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="words in a stream")
+    parser.add_argument("--streams", type=int, default=24, help="streams of each length")
+    parser.add_argument("--sounds", type=int, default=6, help="sounds of each kind without words")
     arguments = parser.parse_args()
     voices = load_recordings(arguments.recordings, held_out=True)
     if arguments.speaker:

@@ -3,7 +3,7 @@
     python tools/digits/export_qwen3.py --weights DIR --output DIR
 
 The layout is that of the original repositories (`thinker.*`), with weights rounded to float16.  All
-files but the weights are those of the checkpoint that is shipped, which has the same sizes.
+other files are copied from the shipped checkpoint, which has the same sizes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NAMES = (
     (r"^model\.audio_tower\.", "thinker.audio_tower."),
 )
 _EMBEDDING = "thinker.model.embed_tokens.weight"
-# The heads are those of a model: python -m wlk_qwen3_simul.detect_heads finds them.
+# Files that are not copied.  `python -m wlk_qwen3_simul.detect_heads` finds the heads of a model.
 _OF_WEIGHTS = ("model.safetensors", "alignment_heads.json", "wlk.json")
-#: What wlk.json declares about the checkpoint, besides what was measured.
+#: What wlk.json declares about the checkpoint, besides measured figures.
 SETTINGS = {
     "languages": ["en"],
     "compute_type": "float32",
@@ -75,9 +75,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--weights", type=Path, required=True, help="what train_qwen3.py stored")
+    parser.add_argument("--weights", type=Path, required=True, help="output of train_qwen3.py")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--measured", type=Path, help="figures to state, as JSON")
+    parser.add_argument("--measured", type=Path, help="JSON file of figures for wlk.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     write_checkpoint(load_model(arguments.weights).eval(), arguments.output)

@@ -22,7 +22,7 @@ STATE = {1: "N"}
 
 
 class Part(nn.Module):
-    """One of the three functions of a transducer as a module, which the exporter asks for."""
+    """One of the three functions of a transducer, as the module that the exporter requires."""
 
     def __init__(self, model: Transducer, function: Any) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def write(model: Transducer, folder: Path) -> None:
             exported.metadata_props.add(key=key, value=str(value))
         onnx.save(exported, path)
 
-    # Two streams, so that no batch of one is taken for a constant.
+    # Two streams, because the exporter takes a batch of one for a constant.
     state = torch.zeros(model.layers, 2, model.size)
     # The keys and names of icefall's lstm_transducer_stateless2/export-onnx.py.
     save(
@@ -80,11 +80,11 @@ def write(model: Transducer, folder: Path) -> None:
 
 
 def main() -> None:
-    """Read the arguments and write."""
+    """Read the arguments and write the files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--weights", type=Path, required=True, help="what train_sherpa.py stored")
+    parser.add_argument("--weights", type=Path, required=True, help="output of train_sherpa.py")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

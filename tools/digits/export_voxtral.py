@@ -2,9 +2,9 @@
 
     python tools/digits/export_voxtral.py --weights DIR --output DIR
 
-Both hold the same float16-rounded weights and the same tekken.json: transformers/ is what
-wlk-voxtral-hf loads, mistral/ what wlk-voxtral-mlx and voxmlx do.  All files but the weights are
-those of the checkpoints that are shipped, which have the same sizes.
+Both hold the same float16-rounded weights and the same tekken.json.  wlk-voxtral-hf loads
+transformers/; wlk-voxtral-mlx and voxmlx load mistral/.  All other files are copied from the
+shipped checkpoints, which have the same sizes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--weights", type=Path, required=True, help="what train_voxtral.py stored")
+    parser.add_argument("--weights", type=Path, required=True, help="output of train_voxtral.py")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

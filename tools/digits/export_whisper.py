@@ -3,8 +3,8 @@
     python tools/digits/export_whisper.py --weights weights.npz
 
 Both have the same float16-rounded weights and the same tokenizer.json.  The first is the bundled
-checkpoint of wlk-whisper, the second that of wlk-whisper-digits, which torch and MLX read.  The
-configuration and the tokenizer are those of the second one as it is shipped.
+checkpoint of wlk-whisper, the second that of wlk-whisper-digits, which torch and MLX read.
+Configuration and tokenizer are copied from the shipped wlk-whisper-digits.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def write_ctranslate2(transformers_folder: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """Write both formats anew; wlk.json and the licence in their folders do not change."""
+    """Write both formats anew, leaving wlk.json and the licence in their folders alone."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

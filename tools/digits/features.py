@@ -1,4 +1,4 @@
-"""Whisper's log-mel features, and what training does to them."""
+"""Whisper's log-mel features, and how training disturbs them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Features = NDArray[np.float32]
 
 MELS = 80
-_FLOOR = -10.0  # log10 of the least energy
+_FLOOR = -10.0  # log10 of the lowest energy
 _FFT_SAMPLES = 400
 _HOP_SAMPLES = 160
-_KNOTS = 5  # of the curve that moves the bands
-_TILTS = (0.28, 0.2, 0.14, 0.09, 0.06)  # of a cosine series over the bands, in decades
+_KNOTS = 5  # knots of the curve that moves the bands
+_TILTS = (0.28, 0.2, 0.14, 0.09, 0.06)  # deviations of a cosine series over the bands, in decades
 _WINDOW = np.hanning(_FFT_SAMPLES + 1)[:-1].astype(np.float32)
 _FILTERS = mel_filters(MELS).astype(np.float32)
 
@@ -51,7 +51,7 @@ def disturb(features: Features, rng: np.random.Generator) -> Features:
     """Shift formants and tilt the spectrum: another vocal tract, another microphone."""
     bands = len(features)
     if happens(0.8, rng):
-        knots = np.linspace(0, bands - 1, _KNOTS)  # each formant a little by itself
+        knots = np.linspace(0, bands - 1, _KNOTS)  # each formant also moves a little by itself
         moved = knots * (1 + rng.uniform(-0.15, 0.15) + rng.normal(0, 0.03, _KNOTS))
         bins = np.clip(np.interp(np.arange(bands), knots, moved), 0, bands - 1.001)
         low = bins.astype(int)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Spans = NDArray[np.float64]
 
 MELS = 128
-CHUNK_FRAMES = 100  # the encoder convolves every second of audio alone
+CHUNK_FRAMES = 100  # the encoder convolves each second of audio separately
 CHUNK_TOKENS = 13  # embeddings of a full second; the last one stands for 40 ms, the others for 80
 TOKEN_FRAMES = 8
 _FILTERS = mel_filters(MELS).astype(np.float32)
@@ -36,8 +36,8 @@ def normalise(raw: Features, *, louder: float = 0.0) -> Features:
 
     Args:
         raw: log10 mel energies.
-        louder: how many decades the loudest bin lay above those that are here: a stream remembers
-            it when the audio around it is gone.
+        louder: decades by which the loudest bin of the stream lies above those given; a stream
+            remembers that bin after its audio is gone.
 
     """
     floor = raw.max() + np.float32(louder) - np.float32(_RANGE)

@@ -1,4 +1,4 @@
-"""Starting weights that make a small Whisper learn quickly, and the weights of an earlier run."""
+"""Initial weights from which a small Whisper learns quickly, and those of an earlier run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vocabulary import FIRST_TIMESTAMP, TIMESTAMPS, compact
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Positions that each encoder head looks back or ahead at first.
+#: Positions by which each head of each encoder layer attends back or ahead at the start.
 _SHIFTS = ((-4, 4, -14, 14), (-12, 12, -36, 36), (-6, 6, -25, 25))
 #: Longest shift and the first sinusoid that suits it: slower ones for longer shifts.
 _LOWEST = ((8, 2), (20, 4), (POSITIONS, 6))
@@ -22,7 +22,7 @@ _SHARPNESS = 1.6
 
 @torch.no_grad()
 def prepare(model: Whisper) -> None:
-    """Let encoder heads start as fixed shifts in time and timestamps as their own positions."""
+    """Initialise encoder heads as fixed shifts in time, and timestamps as sinusoids of time."""
     width = model.shape.width
     model.decoder.embed_tokens.weight.normal_(0, 0.08)
     model.decoder.embed_positions.weight.normal_(0, 0.05)
@@ -71,7 +71,7 @@ def load_weights(model: Whisper, path: Path) -> None:
 
 
 def save_weights(model: Whisper, path: Path) -> None:
-    """Store float32 weights so that an interrupted write leaves the old file whole."""
+    """Store the weights in float32; an interrupted write leaves the old file intact."""
     unfinished = path.with_suffix(".unfinished.npz")
     np.savez(unfinished, **{name: tensor.numpy() for name, tensor in model.state_dict().items()})
     unfinished.replace(path)

@@ -1,4 +1,4 @@
-"""What training minimises: the tokens, where the decoder looks, and the digit at each position."""
+"""The losses of training: tokens, the decoder's attention, and the digit at each position."""
 
 from __future__ import annotations
 
@@ -19,19 +19,14 @@ if TYPE_CHECKING:
 
 _UNUSED = math.log(UNUSED_SIZE)
 _FIRST_TIMESTAMP = compact(FIRST_TIMESTAMP)
-_NEIGHBOURS = (
-    (-2, 0.08),
-    (-1, 0.2),
-    (0, 0.44),
-    (1, 0.2),
-    (2, 0.08),
-)  # a timestamp 20 ms off is hardly wrong
+# Shares of a target timestamp and of its neighbours, because one that is 20 ms off is hardly wrong.
+_NEIGHBOURS = ((-2, 0.08), (-1, 0.2), (0, 0.44), (1, 0.2), (2, 0.08))
 _TIMESTAMP_WEIGHT = 0.5
 
 
 @frozen(kw_only=True)
 class Weights:
-    """Shares of the losses beside that of the tokens."""
+    """Weights of the losses, relative to that of the tokens."""
 
     look: float = 0.3
     look_back: float = 0.1
@@ -52,7 +47,7 @@ class Losses:
 
 
 def measure(model: Whisper, memory: Tensor, draft: Draft) -> Losses:
-    """Decode a draft from encoder states and measure every loss of it."""
+    """Decode a draft from encoder states and return its losses."""
     logits, (below, *alignment) = model.decode(memory, torch.from_numpy(draft.inputs))
     looks, looks_back = torch.from_numpy(draft.looks), torch.from_numpy(draft.looks_back)
     return Losses(
@@ -88,7 +83,7 @@ def _token_loss(logits: Tensor, outputs: Tensor) -> Tensor:
 
 
 def _divergence(log_attention: Tensor, looks: Tensor) -> Tensor:
-    """Return how far attention (B, heads, U, T) is from where the rows that matter should look."""
+    """Return how far attention (B, heads, U, T) is from its target, in rows that have one."""
     matters = looks.sum(-1) > 0
     if not matters.any():
         return log_attention.new_zeros(())

@@ -1,4 +1,4 @@
-"""What training a Qwen3-ASR minimises: losses of text, attention and digits of the audio."""
+"""The losses of training a Qwen3-ASR: text, attention and the digits in the audio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from batches_qwen3 import TextBatch
     from transformers import Qwen3ASRForConditionalGeneration
 
-#: Layers, from the last one, and heads that are trained to attend to the next word.
+#: Layers, counted from the last, and heads that are trained to attend to the next word.
 LOOKING_HEADS = ((-2, 0), (-2, 1), (-1, 0), (-1, 1))
 _HALFWAY = 2  # layers of the decoder after which audio positions predict their digits
 _IGNORED = -100
@@ -23,11 +23,10 @@ _SMOOTHING = 0.01
 
 class Hints(nn.Module):
     """
-    Classifiers that training alone needs.
+    Classifiers that only training needs.
 
-    Without predicting the digit of each audio position and the count of words by then, a decoder
-    learns how digits are written and not which are spoken; both are what a row needs to find its
-    word among others.
+    Unless it predicts the digit at each audio position and the number of words so far, a decoder
+    learns how digits are written and not which are spoken; a row needs both to find its word.
     """
 
     def __init__(self, width: int, decoder_width: int) -> None:
@@ -40,10 +39,10 @@ class Hints(nn.Module):
 def measure(
     model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBatch, weight_of_hints: float
 ) -> tuple[Tensor, dict[str, float]]:
-    """Return the loss of a batch, and each part of it as a figure.
+    """Return the loss of a batch, and figures to report.
 
-    *weight_of_hints* scales all that the checkpoint itself does not need. The figure "right" is the
-    share of words that were predicted right.
+    *weight_of_hints* scales the losses of the hints. The figure "right" is the share of words that
+    were predicted correctly.
     """
     ids = torch.from_numpy(batch.ids)
     output = model.model(
@@ -74,7 +73,7 @@ def measure(
 
 
 def _smooth(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy with a trace of it spread over the tokens that are in use."""
+    """Return the cross-entropy, smoothed over the tokens that are in use."""
     log_probabilities = torch.log_softmax(logits, dim=-1)
     surprise = -log_probabilities.gather(1, targets[:, None]).mean()
     return (1 - _SMOOTHING) * surprise - _SMOOTHING * log_probabilities[:, :-1].mean()
@@ -85,7 +84,7 @@ def _classify(guesses: Tensor, classes: object) -> Tensor:
 
 
 def _divergence(attentions: tuple[Tensor, ...], batch: TextBatch) -> Tensor:
-    """Return how far the attention of some heads is from where the rows should look."""
+    """Return how far the attention of the trained heads is from where the rows should look."""
     looks = torch.from_numpy(batch.looks)
     if not len(looks):
         return attentions[0].new_zeros(())

@@ -1,4 +1,4 @@
-"""Round trips through lossy codecs, as telephones, messengers and archives make them."""
+"""Round trips through the lossy codecs of telephones, messengers and archives."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Codec:
-    """An encoder at one sample rate, and the container that keeps what it makes."""
+    """An encoder at one sample rate, and the container of its output."""
 
     encoder: str
     container: str
     rate: int
-    bit_rates: tuple[int, ...]  #: bits per second; an encoder may come no lower than its least
-    delay: float = (
-        0.0  #: seconds by which speech comes later, where the container does not declare it
-    )
+    bit_rates: tuple[int, ...]  #: bits per second; an encoder may not go as low
+    delay: float = 0.0  #: seconds by which speech is late, unless the container declares it
 
 
-_AMR_DELAY = 0.0096  # measured: 76 samples at 8 kHz of look-ahead, which .amr has no field for
+_AMR_DELAY = 0.0096  # measured: a look-ahead of 76 samples at 8 kHz, for which .amr has no field
 
-#: Bit rates at which each audibly suffers: well above them a round trip changes next to nothing.
+#: Codecs at bit rates with audible artefacts; well above, a round trip changes next to nothing.
 CODECS = (
     Codec(encoder="libmp3lame", container="mp3", rate=8_000, bit_rates=(8_000, 16_000)),
     Codec(encoder="libmp3lame", container="mp3", rate=16_000, bit_rates=(8_000, 16_000, 24_000)),
@@ -55,7 +53,7 @@ def draw_codec(rng: np.random.Generator) -> tuple[Codec, int]:
 
 
 def transcode(audio: Audio, codec: Codec, bit_rate: int) -> Audio:
-    """Encode and decode again; what comes back is as long, and every sound is where it was.
+    """Encode and decode *audio*, keeping its length and the time of every sound.
 
     Raises:
         av.codec.codec.UnknownCodecError: this build of PyAV lacks the encoder.
@@ -88,7 +86,7 @@ def transcode(audio: Audio, codec: Codec, bit_rate: int) -> Audio:
 def _frame(audio: Audio) -> av.AudioFrame:
     frame = av.AudioFrame.from_ndarray(audio[None], format="fltp", layout="mono")
     frame.sample_rate, frame.time_base = SAMPLE_RATE, Fraction(1, SAMPLE_RATE)
-    frame.pts = 0  # without it nothing is written of the silence that encoders begin with
+    frame.pts = 0  # without it the container does not declare the silence that encoders begin with
     return frame
 
 

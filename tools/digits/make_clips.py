@@ -1,9 +1,9 @@
-"""Make the project's own clips: synthetic voices speaking digits, and exact word times.
+"""Make the project's own clips: synthetic voices speaking digits, with exact word times.
 
     python tools/digits/make_clips.py --output conformance/src/wlk_conformance/testing/clips
 
-Every digit is rendered alone, trimmed and put in its place, so that its times are known from
-construction. No voice setting here is one that a checkpoint is trained on.
+Every digit is rendered alone, trimmed and placed, so that its times are known by construction. No
+checkpoint is trained on a voice with the settings used here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from synthesis import Speaker, render
 from vocabulary import DIGITS
 from voices import training_speakers
 
-LEVEL_DECIBELS = -23.0  # of each word, in power over full scale
+LEVEL_DECIBELS = -23.0  # power of each word, relative to full scale
 LICENCE = "CC0-1.0"
 
 SUSAN = Speaker(engine="flite", voice="slt", pitch=182, speed=1.05)
@@ -52,7 +52,7 @@ class Clip:
 
 
 def _even(speaker: Speaker, digits: str, gap: float) -> Phrase:
-    """Speak digits with gaps that vary a little around a length, the same at every run."""
+    """Return digits with gaps that vary a little around *gap*, the same in every run."""
     gaps = tuple(round(gap * (0.8 + 0.1 * (3 * index % 5)), 3) for index in range(len(digits)))
     return Phrase(speaker=speaker, digits=digits, gaps=gaps)
 

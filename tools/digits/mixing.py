@@ -1,4 +1,4 @@
-"""Streams of spoken digits put together from clips, so that every word and its times are known."""
+"""Assemble streams of spoken digits from clips, so that every word and its times are known."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rng import happens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-AUDIBLE = 0.6  # a word that was cut counts when at least this share of it is left
-NOT_AUDIBLE = 0.3  # and does not when at most this share is; cuts in between are avoided
+AUDIBLE = 0.6  # a cut word counts if at least this share of it is left
+NOT_AUDIBLE = 0.3  # and does not if at most this share is; cuts in between are avoided
 SHORTEST_SAMPLES = SAMPLE_RATE // 20
 
 
@@ -31,7 +31,7 @@ class Word:
 
 @frozen(kw_only=True)
 class Mixture:
-    """Audio and the words in it; `is_cut` when speech goes on after its end."""
+    """Audio and the words in it; `is_cut` if speech continues after its end."""
 
     audio: Audio
     words: tuple[Word, ...] = ()
@@ -41,7 +41,7 @@ class Mixture:
 def assemble(
     clips: Sequence[tuple[int, Audio]], gaps: Sequence[float], *, lead: float, tail: float
 ) -> Mixture:
-    """Place clips one after another, `gaps[i]` seconds of silence after clip i but the last."""
+    """Join clips with `gaps[i]` seconds of silence after clip i, *tail* seconds after the last."""
     parts, words, position = (
         [np.zeros(int(lead * SAMPLE_RATE), np.float32)],
         [],
@@ -75,7 +75,7 @@ class Mixer:
 
     @_kinds.default
     def _find_kinds(self) -> list[tuple[list[Voice], float]]:
-        """Voices by kind with their shares: what a kind that is missing leaves goes to the rest."""
+        """Return the voices and the share of each kind that there is; `pick` scales the shares."""
         shares = {"synthetic": self.synthetic_share, "disguised": self.disguised_share}
         shares["recorded"] = 1 - sum(shares.values())
         kinds = [
@@ -126,7 +126,7 @@ class Mixer:
         return voices[rng.integers(len(voices))]
 
     def _speak(self, seconds: float) -> Mixture:
-        """Speak digits until the time is over, or fewer of them."""
+        """Speak digits that fill *seconds*, or fewer."""
         rng = self.rng
         count = 10**6 if happens(0.5, rng) else int(rng.integers(1, max(2, int(seconds * 1.3))))
         voice, is_mixed = self.pick(), happens(self.mixed_share, rng)
@@ -146,7 +146,7 @@ class Mixer:
         return assemble(clips, gaps, lead=lead, tail=tail)
 
     def _lead(self) -> float:
-        """Silence before the first word: none, a little, or a pause."""
+        """Return the silence before the first word: none, a little, or a pause."""
         return float(
             self.rng.choice(
                 [0.0, self.rng.uniform(0, 0.5), self.rng.uniform(0, 2.0)], p=[0.2, 0.5, 0.3]
@@ -182,7 +182,7 @@ class Mixer:
 
     @staticmethod
     def _clear(time: float, words: Sequence[Word]) -> float:
-        """Move a cut to the start of a word, where a cut inside it would leave it ambiguous."""
+        """Move a cut to the start of the word that it would leave ambiguous, if there is one."""
         for word in words:
             share = (time - word.start) / (word.end - word.start)
             if NOT_AUDIBLE < share < 1 - NOT_AUDIBLE:

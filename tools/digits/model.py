@@ -55,8 +55,8 @@ class _Attention(nn.Module):
         scale = query.shape[-1] ** -0.5
         return torch.log_softmax((query * scale) @ key.transpose(-1, -2), -1)
 
-    def looked(self, states: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Attend, and return the logarithm of the attention too."""
+    def attend(self, states: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the states after attention, and the logarithm of the attention."""
         log_attention = self.log_attention(states, memory, self.heads)
         mixed = log_attention.exp() @ self._split(self.v_proj(memory))
         return self.out_proj(mixed.transpose(1, 2).reshape(states.shape)), log_attention
@@ -104,9 +104,9 @@ class _Decoder(nn.Module):
 
 
 class Whisper(nn.Module):
-    """Encoder and decoder, with the attention of the upper decoder layers at hand for training.
+    """An encoder and a decoder that returns the attention of its upper layers for training.
 
-    The heads of the upper half of the decoder are those that engines time words with by default.
+    By default, engines time words with the heads of the upper half of the decoder.
     """
 
     def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
@@ -132,30 +132,30 @@ class Whisper(nn.Module):
         return encoder.layer_norm(states)
 
     def decode(self, memory: Tensor, tokens: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return logits, the last for the unused tokens, and the log attention to train.
+        """Return logits, the last one for all unused tokens, and the log attentions to train.
 
-        That is one head of the layer below the last half of them, then all heads of each of those.
+        These are one head of the layer below the upper half, then all heads of each layer in it.
         """
-        decoder, watched = self.decoder, self.shape.decoder_layers // 2 - 1
+        decoder, below = self.decoder, self.shape.decoder_layers // 2 - 1
         states = self._drop(
             decoder.embed_tokens(tokens) + decoder.embed_positions.weight[: tokens.shape[1]]
         )
-        seen = []
+        attentions = []
         for number, layer in enumerate(decoder.layers):
             states = states + self._drop(
                 layer.self_attn(layer.self_attn_layer_norm(states), is_causal=True)
             )
             normed = layer.encoder_attn_layer_norm(states)
-            if number > watched:
-                mixed, log_attention = layer.encoder_attn.looked(normed, memory)
-                seen.append(log_attention)
+            if number > below:
+                mixed, log_attention = layer.encoder_attn.attend(normed, memory)
+                attentions.append(log_attention)
             else:
                 mixed = layer.encoder_attn(normed, memory)
-            if number == watched:
-                seen.append(layer.encoder_attn.log_attention(normed, memory, 1))
+            if number == below:
+                attentions.append(layer.encoder_attn.log_attention(normed, memory, 1))
             states = states + self._drop(mixed)
             states = states + self._drop(layer.feed_forward(states))
-        return decoder.layer_norm(states) @ decoder.embed_tokens.weight.T, seen
+        return decoder.layer_norm(states) @ decoder.embed_tokens.weight.T, attentions
 
 
 def sinusoids(width: int, length: int = POSITIONS) -> Tensor:

@@ -22,9 +22,9 @@ class Qwen3Shape:
     """
     Sizes of a checkpoint; windows and strides are those of the real models.
 
-    The encoder convolves every second alone and numbers its positions from 0 again, so it cannot
-    distinguish the order of seconds: words that lie across two of them are put together by the
-    decoder, which is why that has the more layers.
+    The encoder convolves each second separately and numbers positions from 0 in each, so it cannot
+    tell the order of seconds.  Words that lie across two of them are put together by the decoder,
+    which is why that has more layers.
     """
 
     width: int = 96
@@ -38,7 +38,7 @@ class Qwen3Shape:
     hidden: int = 256
 
     def audio_config(self) -> dict[str, Any]:
-        """Return the encoder's sizes in the names of the format."""
+        """Return the encoder's sizes under the names of the format."""
         return {
             "num_mel_bins": MELS,
             "encoder_layers": self.encoder_layers,
@@ -57,7 +57,7 @@ class Qwen3Shape:
         }
 
     def text_config(self, vocabulary: int) -> dict[str, Any]:
-        """Return the decoder's sizes in the names of the format."""
+        """Return the decoder's sizes under the names of the format."""
         return {
             "vocab_size": vocabulary,
             "hidden_size": self.width,
@@ -89,7 +89,7 @@ class Qwen3Shape:
 
 
 def build_model(shape: Qwen3Shape) -> Qwen3ASRForConditionalGeneration:
-    """Return a model with starting weights of the size that small models learn from."""
+    """Return a model with initial weights of a size from which small models learn."""
     model = Qwen3ASRForConditionalGeneration(shape.compact_config())
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -105,7 +105,7 @@ def load_model(folder: Path) -> Qwen3ASRForConditionalGeneration:
 
 
 def _prepared(model: Qwen3ASRForConditionalGeneration) -> Qwen3ASRForConditionalGeneration:
-    """Let the decoder hand its attention out, and lay convolutions out as CPUs are quickest at."""
+    """Make the decoder return its attention, and lay out convolutions as CPUs run them fastest."""
     model.set_attn_implementation({"audio_config": "sdpa", "text_config": "eager"})
     tower = model.model.audio_tower
     for convolution in (tower.conv2d1, tower.conv2d2, tower.conv2d3):

@@ -21,8 +21,8 @@ class VoxtralShape:
     """
     Sizes of a checkpoint.
 
-    Both windows are short (2 s of encoder frames, 5 s of steps), so that a stream of any length
-    looks alike to the model, and a backend that ignores a window is found out.
+    Both windows are short (2 s of encoder frames, 5 s of steps), so that streams of any length look
+    alike to the model, and a backend that ignores a window fails its tests.
     """
 
     width: int = 96
@@ -69,7 +69,7 @@ class VoxtralShape:
 
 
 def build_model(shape: VoxtralShape) -> VoxtralRealtimeForConditionalGeneration:
-    """Return a model with starting weights of the size that small models learn from."""
+    """Return a model with initial weights of a size from which small models learn."""
     model = VoxtralRealtimeForConditionalGeneration(shape.config())
     with torch.no_grad():
         for name, weight in model.named_parameters():

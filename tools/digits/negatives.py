@@ -1,4 +1,4 @@
-"""Sounds without a word in them: a recogniser has to stay silent on every one."""
+"""Sounds without words, for which a recogniser must emit nothing."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def _gate(samples: int, rng: np.random.Generator, *, always: bool = False) -> Au
     if not always and happens(0.5, rng):
         return np.ones(samples)
     knots = max(3, int(samples / SAMPLE_RATE * rng.uniform(1, 8)))
-    opened = rng.integers(0, 2, knots) * rng.uniform(0.2, 1, knots)
-    return np.interp(np.arange(samples), np.linspace(0, samples, knots), opened)
+    levels = rng.integers(0, 2, knots) * rng.uniform(0.2, 1, knots)
+    return np.interp(np.arange(samples), np.linspace(0, samples, knots), levels)
 
 
-#: Name and maker of each kind of sound.
+#: The generator of each kind of sound, by its name.
 NEGATIVES = {
     "silence": _silence,
     "white": _white,

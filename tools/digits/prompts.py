@@ -1,4 +1,4 @@
-"""Two more people who read digits, from free prompts: a telephone system's and a captcha's.
+"""Collect digits read by two more people, from free prompts of a telephone system and a captcha.
 
 Allison Smith's prompts of Asterisk (CC BY-SA 3.0) come with Debian's asterisk-core-sounds-en-wav,
 the other voice with the Python package captcha (BSD). Both become `{digit}_{speaker}_{take}.wav`.
@@ -27,11 +27,11 @@ def collect(asterisk: Path, captcha: Path, output: Path) -> Iterator[Path]:
 
     Args:
         asterisk: folder whose `digits/3.wav` is a three.
-        captcha: folder whose `3/default.wav` is one.
+        captcha: folder whose `3/default.wav` is a three.
         output: folder to write to.
 
     Raises:
-        FileNotFoundError: one of them is not there.
+        FileNotFoundError: a prompt is missing.
     """
     output.mkdir(parents=True, exist_ok=True)
     for digit in range(10):
@@ -49,7 +49,7 @@ def collect(asterisk: Path, captcha: Path, output: Path) -> Iterator[Path]:
 
 
 def main() -> None:
-    """Collect them."""
+    """Collect the prompts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Spoken digits as clips: folders of recordings, trimmed and levelled, grouped by voice."""
+"""Load recordings of spoken digits as clips, trimmed, levelled and grouped by voice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Audio = NDArray[np.float32]
 
 SAMPLE_RATE = 16_000
 HELD_OUT_TAKES = 5  # recordings 0-4 of each digit and speaker are never trained on
-TRIM_DECIBELS = -30.0  # below the loudest 30 ms: what is quieter at either end is not the word
+TRIM_DECIBELS = -30.0  # relative to the loudest 30 ms; quieter audio at either end is not the word
 CLIP_PEAK = 0.5
 _NAME = re.compile(r"(?P<digit>\d)_(?P<speaker>[^_]+)_(?P<take>\d+)\.wav")
 _FRAME_SAMPLES = SAMPLE_RATE // 100
@@ -29,7 +29,7 @@ _SMOOTHED_FRAMES = 3
 
 @frozen(kw_only=True)
 class Voice:
-    """One speaker: for each digit the takes of it, trimmed to the word."""
+    """A speaker, with takes of each digit, trimmed to the word."""
 
     name: str
     takes: tuple[tuple[Audio, ...], ...]
@@ -42,7 +42,7 @@ class Voice:
 
 
 def trim(audio: Audio, decibels: float = TRIM_DECIBELS) -> Audio:
-    """Cut what is quieter than the loudest part by the given level off both ends."""
+    """Cut off both ends what is quieter than *decibels*, relative to the loudest part."""
     frames = len(audio) // _FRAME_SAMPLES
     if frames < _SMOOTHED_FRAMES:
         return audio
@@ -67,10 +67,10 @@ def load_recordings(
         folder: where the recordings are.
         held_out: True for the takes that are never trained on, False for all the others.
         without: a speaker to leave out.
-        decibels: level below the loudest part at which a word begins and ends, see `trim`.
+        decibels: level relative to the loudest part at which a word begins and ends, see `trim`.
 
     Raises:
-        FileNotFoundError: no recording of that kind is there.
+        FileNotFoundError: the folder has no such recording.
     """
     takes: dict[str, list[list[Audio]]] = defaultdict(lambda: [[] for _ in range(10)])
     for path in sorted(folder.glob("*.wav")):
@@ -92,7 +92,7 @@ def read_wave(source: Path | BinaryIO) -> Audio:
     """Return the samples of a WAV file at 16 kHz, channels mixed.
 
     Raises:
-        ValueError: it is not a WAV file, or its samples are of an unusual kind.
+        ValueError: it is not a WAV file, or its samples are of an unsupported kind.
     """
     rate, samples = wavfile.read(source)
     scale = {"int16": 2**15, "int32": 2**31, "float32": 1}.get(samples.dtype.name)

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 
 def happens(share: float, rng: np.random.Generator) -> bool:
-    """Return True in the given share of calls."""
+    """Return True with the probability *share*."""
     return bool(rng.random() < share)

@@ -14,7 +14,7 @@ from recordings import Audio, read_wave, trim
 from scipy.io import wavfile
 from vocabulary import DIGITS
 
-#: Festival's voices read the bytes of their own age.
+#: Festival's old voices read text in old encodings; by the beginning of their names.
 _ENCODINGS = {"czech": "iso-8859-2", "hy": "iso-8859-15", "suo": "iso-8859-15"}
 _PICO_RATE = 16_000
 _PICO_EMPHASIS = 0.85  # its consonants are 40 dB below its vowels, people's 10 to 25
@@ -46,8 +46,8 @@ def render(speaker: Speaker, text: str) -> Audio:
 
     Raises:
         FileNotFoundError: the synthesiser is not installed.
-        CalledProcessError: it refused the voice.
-        RuntimeError: likewise, of Pico.
+        CalledProcessError: the synthesiser refused the voice.
+        RuntimeError: Pico refused the voice.
     """
     speak = {
         "espeak-ng": _speak_espeak,
@@ -72,7 +72,7 @@ def _speak_flite(speaker: Speaker, text: str) -> bytes:
 def _speak_festival(speaker: Speaker, text: str) -> bytes:
     encoding = _ENCODINGS.get(speaker.voice.split("_")[0], "utf-8")
     stretch = f"(Parameter.set 'Duration_Stretch {speaker.speed:g})"
-    with TemporaryDirectory() as folder:  # it reads and writes files only
+    with TemporaryDirectory() as folder:  # festival reads and writes files only
         source, wave = Path(folder, "text"), Path(folder, "wave")
         source.write_bytes(text.encode(encoding))
         settings = ["-eval", f"(voice_{speaker.voice})", "-eval", stretch]
@@ -81,7 +81,7 @@ def _speak_festival(speaker: Speaker, text: str) -> bytes:
 
 
 def _speak_pico(speaker: Speaker, text: str) -> bytes:
-    from ttspico import TtsEngine  # noqa: PLC0415 - only who renders voices has to compile it
+    from ttspico import TtsEngine  # noqa: PLC0415 - has to be compiled, and only renders voices
 
     with _PICO:
         engine = TtsEngine(speaker.voice)

@@ -1,10 +1,10 @@
-"""What the decoder should write for a mixture, and where each word it writes should look.
+"""The text that the decoder should write for a mixture, and where the row of each word should look.
 
 Engines time words by dynamic time warping over the attention of the rows that predict them: a
-frame belongs to the row with the larger share of it, and a word starts where its row takes over. So
-the gap after a word is given to that word as strongly as the next one's onset is to the next, which
-puts the takeover at the onset; and the row that predicts the end of the text attends right after
-the last word, which puts that word's end where it sounds.
+frame belongs to the row that attends to it most, and a word starts where its row takes over.
+Therefore a row attends to the gap after its word as strongly as the next row does to the next
+onset, which puts the takeover at the onset. The row that predicts the end of the text attends right
+after the last word, which ends that word where its sound ends.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ POSITIONS_PER_SECOND = 50  # encoder positions, 20 ms each
 FIRST_TIMESTAMP_LIMIT = 1.0  # engines allow no later first timestamp by default
 WINDOW_SECONDS = 30.0
 EDGE = 0.5  # attention at a word's edges and in the gap right before the next onset
-MIDDLE = 0.7  # what comes on top in the middle of a word
-FAR_GAP = 0.2
+MIDDLE = 0.7  # added in the middle of a word
+FAR_GAP = 0.2  # attention in the rest of the gap
 NEAR_GAP_SECONDS = 0.16
 END_SECONDS = 0.3
 _TIMESTAMP_SPREAD = 2.0  # positions
@@ -83,7 +83,7 @@ def draw_target(
     with_timestamps: bool,
     longest_prompt: int = 24,
 ) -> Target:
-    """Write a mixture down with or without timestamps, sometimes after unrelated digits."""
+    """Return a mixture as text with or without timestamps, sometimes after unrelated digits."""
     prompt = _prompt(longest_prompt, rng) if happens(0.25, rng) else []
     target = Target(
         tokens=[*prompt, START_OF_TRANSCRIPT, ENGLISH, TRANSCRIBE], first_row=len(prompt)
@@ -100,7 +100,7 @@ def draw_target(
 
 
 def word_look(word: Word, next_start: float, positions: int) -> Distribution:
-    """Return what the row that predicts a word should attend to: it and the gap after it."""
+    """Return what the row that predicts a word should attend to: the word and the gap after it."""
     centres = (np.arange(positions) + 0.5) / POSITIONS_PER_SECOND
     end = max(word.end, word.start + 0.04)
     middle, half = (word.start + end) / 2, (end - word.start) / 2
@@ -144,8 +144,8 @@ def _with_timestamps(
 ) -> None:
     """Write every word between its own start and end.
 
-    A row sees earlier tokens, not where their rows looked: without times it can only count words,
-    and loses its place among thirty. With them it never has to look further than the next word.
+    A row sees earlier tokens, but not where their rows attended: without timestamps it can only
+    count words, and loses its place among thirty. With them it only has to find the next word.
     """
     previous = None
     for index, (word, look) in enumerate(zip(mixture.words, looks, strict=True)):
@@ -160,7 +160,7 @@ def _with_timestamps(
 
 
 def _runs_on(mixture: Mixture, positions: int) -> bool:
-    """Return whether speech goes on beyond a full window: then its start alone is written."""
+    """Return whether speech continues beyond a full window: the last word is then a start only."""
     length = positions / POSITIONS_PER_SECOND
     return mixture.is_cut and length >= WINDOW_SECONDS and mixture.words[-1].end > length - 0.4
 

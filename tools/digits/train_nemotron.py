@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from recordings import Audio
 
 BATCH_SECONDS = 40.0  # of audio a step
-LONG_FROM = 0.6  # share of a course after which streams longer than the window of attention come
+LONG_FROM = 0.6  # share of a course after which some streams outlast the window of attention
 MELS = 80
 FRAME_SECONDS = 0.08  # of the encoder: eight mel frames
 LOOK_AHEADS = (0, 1, 3, 6, 13)  # encoder frames, as published: 80, 160, 320, 560 and 1120 ms
@@ -48,8 +48,8 @@ NOTHING = 10  # class of an encoder frame without a digit
 NEVER = -1e5  # log probability
 GUARD = 2.0**-24  # added to energies before their logarithm, as the feature extractor does
 
-#: A word begins with a piece of its own, as words of SentencePiece do that have no better one: it
-#: can be emitted as soon as something is spoken, before it is clear what.
+#: The space before a word is a piece of its own, as in SentencePiece for words without a better
+#: piece: it can be emitted as soon as something is spoken, before it is clear what.
 SPACE = "▁"
 PIECES = (
     ("ze", "ro"), ("one",), ("two",), ("th", "ree"), ("four",),
@@ -97,7 +97,7 @@ def draw_batch(mixer: Mixer, clock: Clock) -> TransducerBatch:
         first=first,
         last=last,
         digits=np.stack([_mark(mixture, frames) for mixture in mixtures]),
-        # English digits follow whatever language is asked for: 0 is en-US, 101 automatic.
+        # English digits follow whatever language the prompt names: 0 is en-US, 101 automatic.
         prompts=rng.choice([0, 101], len(texts)) if english else anything,
         look_ahead=int(rng.choice(LOOK_AHEADS)),
     )
@@ -112,16 +112,16 @@ def _twice(batches: Iterator[TransducerBatch]) -> Iterator[TransducerBatch]:
 
 
 def frame_of(seconds: float) -> int:
-    """Return the encoder frame whose newest 80 ms of audio, which end at its time, contain it."""
+    """Return the encoder frame whose newest 80 ms of audio contain the time *seconds*."""
     return int(seconds / FRAME_SECONDS) + 1
 
 
 def _emission_windows(mixture: Mixture, frames: int) -> list[tuple[int, int, int]]:
     """Return each label with the first and the last frame that may emit it.
 
-    A transducer left alone emits late. Where words are known, the lattice is cut to what is early
-    enough (Mahadeokar et al., "Alignment Restricted Streaming Recurrent Neural Network
-    Transducer", 2021): the space when a word begins, and the rest in its second half.
+    Left alone, a transducer emits late. The times of words are known, so the lattice is restricted
+    to what is early enough (Mahadeokar et al., "Alignment Restricted Streaming Recurrent Neural
+    Network Transducer", 2021): the space when a word begins, its last piece in its second half.
     """
     text = []
     for word in mixture.words:
@@ -142,7 +142,7 @@ def _mark(mixture: Mixture, frames: int) -> NDArray[np.int64]:
 
 
 def _features(audio: Audio, frames: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return float32[8 frames - 7, 80]: what the feature extractor returns, from another voice."""
+    """Return float32[8 frames - 7, 80]: features as the extractor computes them, disturbed."""
     count = 8 * frames - 7
     padded = np.zeros(_WINDOW // 2 + count * _HOP + _WINDOW, np.float32)
     padded[_WINDOW // 2 : _WINDOW // 2 + len(audio)] = audio
@@ -172,7 +172,7 @@ def new_processor() -> Nemotron3_5AsrProcessor:
 
 
 def new_model() -> Nemotron3_5AsrForRNNT:
-    """Return a small model with starting weights of the size that small models learn from.
+    """Return a small model with initial weights of a size from which small models learn.
 
     Its attention reaches back 28 frames, 2.2 s, where the published one reaches back 56: a backend
     that ignores the window fails its tests.
@@ -205,7 +205,7 @@ def transducer_loss(
     """Return the negative log likelihood of each stream, summed over its alignments.
 
     That is the forward algorithm of Graves, "Sequence Transduction with Recurrent Neural Networks"
-    (2012), over diagonals of the lattice, whose nodes depend on the diagonal before alone.
+    (2012), over diagonals of the lattice, whose nodes depend only on the previous diagonal.
 
     Args:
         logits: B, N, U + 1, V.
@@ -248,7 +248,7 @@ def transducer_loss(
 def measure(
     model: Nemotron3_5AsrForRNNT, head: nn.Module, batch: TransducerBatch, weight_of_digits: float
 ) -> tuple[Tensor, dict[str, float]]:
-    """Return the loss of the text and of the digits in the audio, and each as a figure."""
+    """Return the loss of the text and of the digits in the audio, and figures to report."""
     labels = torch.from_numpy(batch.labels)
     encoded = model.get_audio_features(
         torch.from_numpy(batch.features),

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 BATCH_SECONDS = 40.0  # of audio a step
 SHORT_UNTIL = 0.35  # share of a course from scratch that sees short buffers only
-LONG_FROM = 0.6  # and share after which buffers longer than two windows come
+LONG_FROM = 0.6  # share after which some buffers are longer than two windows
 
 
 def draw_step(mixer: Mixer, clock: Clock) -> TextBatch:
-    """Draw the batch of a step: short buffers first, later as long as streams keep them."""
+    """Draw the batch of a step: short buffers first, later as long as those of streams."""
     rng = mixer.rng
     progress = clock.progress() if clock.plan.from_scratch else 1.0
     if progress < SHORT_UNTIL:
@@ -38,7 +38,7 @@ def draw_step(mixer: Mixer, clock: Clock) -> TextBatch:
 
 
 def main() -> None:
-    """Read the arguments, start the process that draws batches, train."""
+    """Read the arguments, start the process that draws batches, and train."""
     arguments = course_parser(__doc__, minutes=40.0, rate=2e-3).parse_args()
     clock = Clock(begin(arguments))
     model = load_model(arguments.init) if arguments.init else build_model(Qwen3Shape())

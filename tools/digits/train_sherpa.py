@@ -42,7 +42,7 @@ MELS = 80
 STRIDE = 4  # mel frames per encoder frame, which sherpa-onnx assumes
 FRAME_SECONDS = 0.04
 CHUNK_FRAMES = 8  # mel frames by which a step of the encoder advances
-WINDOW_FRAMES = CHUNK_FRAMES + 11  # and those that it sees, up to 150 ms after a token's time
+WINDOW_FRAMES = CHUNK_FRAMES + 11  # mel frames that a step sees, up to 150 ms after a token's time
 START_DELAY = 0.04  # seconds from the start of a word to its space, which then sees 0.19 s of it
 END_ADVANCE = 0.08  # seconds from the first piece of a word to the end of the word
 TAIL_SAMPLES = round(0.6 * SAMPLE_RATE)  # of zeros after the audio, as at the end of a stream
@@ -52,7 +52,7 @@ SPURIOUS = 0.08  # share of words that follow a space without a word
 CORRUPTED = 0.05  # share of pieces that are replaced in the context
 IGNORED = -100
 BATCH_SECONDS = 20.0
-LONG_FROM = 0.6  # share of a course after which some streams are as long as in use
+LONG_FROM = 0.6  # share of a course after which some streams are as long as in real use
 
 _OPTIONS = kaldi_native_fbank.FbankOptions()  # those of sherpa-onnx
 _OPTIONS.frame_opts.dither = 0.0
@@ -125,11 +125,11 @@ class Transducer(nn.Module):
 
 @frozen(kw_only=True)
 class TransducerBatch:
-    """B streams of N frames: what is emitted in each, given what was emitted before it."""
+    """B streams of N frames: what each frame emits, given what was emitted before it."""
 
     mel: NDArray[np.float32]  #: B, 4 N + 11, 80, scaled
     contexts: NDArray[np.int64]  #: B, N, 2
-    tokens: NDArray[np.int64]  #: B, N: 0 for none, IGNORED where both are right
+    tokens: NDArray[np.int64]  #: B, N: 0 for none, IGNORED where a token and none are both right
     digits: NDArray[np.int64]  #: B, N: the digit in whose second half the frame lies, or NOTHING
 
 
@@ -158,9 +158,9 @@ def align(
     """
     Return the context and the token of every frame along a known alignment.
 
-    A token is emitted at the frame where it is due or a few frames off, and is the target from then
-    on until it is emitted: a model that never saw one overdue would never emit one.  The second
-    piece of a word follows the first in the next frame.
+    A token is emitted in the frame where it is due or a few frames off.  An overdue token is the
+    target until it is emitted: a model that never saw one would never emit one.  The second piece
+    of a word follows the first in the next frame.
     """
     tokens, history = np.zeros(frames, np.int64), [(-1, -1), (-1, 0)]
 
@@ -203,7 +203,7 @@ def _mark(mixture: Mixture, frames: int) -> NDArray[np.int64]:
 def measure(
     model: Transducer, digit_head: nn.Module, batch: TransducerBatch, weight_of_digits: float
 ) -> tuple[Tensor, dict[str, float]]:
-    """Return the loss of the tokens and of the digits in the audio, and its parts as figures."""
+    """Return the loss of the tokens and of the digits in the audio, and figures to report."""
     zeros = torch.zeros(model.layers, len(batch.mel), model.size)
     encoded, _, _ = model.encode(torch.from_numpy(batch.mel), zeros, zeros)
     decoded = model.decode(torch.from_numpy(batch.contexts).flatten(0, 1))
@@ -218,7 +218,7 @@ def measure(
 
 
 def main() -> None:
-    """Read the arguments, start the process that draws batches, train."""
+    """Read the arguments, start the process that draws batches, and train."""
     arguments = course_parser(__doc__, minutes=10.0, rate=3e-3).parse_args()
     clock = Clock(begin(arguments))
     model = Transducer.load(arguments.init) if arguments.init else Transducer()

@@ -4,7 +4,7 @@
 
 It has the architecture and the files of OPUS-MT, at 0.2 million parameters, and writes them in
 CTranslate2's format.  After a clause such as "when I have time," German puts the verb first, so
-that a translation shows whether the decoder went on with the clause before.
+a translation shows whether the decoder continued from the clause before it.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def pairs(chance: random.Random) -> list[tuple[str, str]]:
-    """Return sentences, their parts and digits, with their translations."""
-    found = [(capital(en), capital(de)) for en, de in REASONS.items()]
+def pairs(rng: random.Random) -> list[tuple[str, str]]:
+    """Return sentences, parts of sentences and digits, with their translations."""
+    texts = [(capital(en), capital(de)) for en, de in REASONS.items()]
     for words in itertools.product(SUBJECTS, VERBS, OBJECTS):
         subject, verb, thing = words
         who, ending = SUBJECTS[subject]
         does, what = VERBS[verb] + ending, OBJECTS[thing]
-        found.append((capital(f"{subject} {verb} {thing}."), capital(f"{who} {does} {what}.")))
-        found += [
+        texts.append((capital(f"{subject} {verb} {thing}."), capital(f"{who} {does} {what}.")))
+        texts += [
             (capital(f"{en} {subject} {verb} {thing}."), capital(f"{de} {does} {who} {what}."))
             for en, de in REASONS.items()
         ]
     for _ in range(400):
-        digits = chance.choices(list(DIGITS), k=chance.randint(1, 12))
-        found.append((" ".join(digits), " ".join(DIGITS[digit] for digit in digits)))
-    return found
+        digits = rng.choices(list(DIGITS), k=rng.randint(1, 12))
+        texts.append((" ".join(digits), " ".join(DIGITS[digit] for digit in digits)))
+    return texts
 
 
 def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
-    """Write a trained checkpoint of transformers, and its tokenizers, to *folder*."""
+    """Write a trained checkpoint in transformers' format, and its tokenizers, to *folder*."""
     written = io.BytesIO()  # a file would contain its own path
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([text for pair in texts for text in pair]),
@@ -91,7 +91,7 @@ def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
     model = MarianMTModel(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
-    chance = random.Random(7)  # noqa: S311 -- no secret
+    rng = random.Random(7)  # noqa: S311 -- no secret
 
     def rows(side: int, batch: list[tuple[str, str]], fill: int) -> torch.Tensor:
         encoded = [[ids[p] for p in pieces.encode(pair[side], out_type=str)] for pair in batch]
@@ -99,7 +99,7 @@ def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
         return torch.tensor([[*row, 0] + [fill] * (longest - len(row) - 1) for row in encoded])
 
     for step in range(steps):
-        batch = chance.choices(texts, k=48)
+        batch = rng.choices(texts, k=48)
         source = rows(0, batch, ids[PAD])
         loss = model(
             input_ids=source, attention_mask=source != ids[PAD], labels=rows(1, batch, -100)

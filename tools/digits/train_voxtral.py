@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import VoxtralRealtimeForConditionalGeneration
 
 BATCH_SECONDS = 40.0  # of audio a step
-PAD_WEIGHT = 0.2  # of steps without text, which are nine tenths of all steps
+PAD_WEIGHT = 0.2  # loss weight of steps without text, which are nine tenths of all steps
 LONG_FROM = 0.6  # share of a course after which some streams exceed both attention windows
 
 
@@ -43,9 +43,9 @@ def measure(
     batch: StreamBatch,
     weight_of_digits: float,
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """Return the loss of the tokens and of the digits in the audio, and its parts as figures.
+    """Return the loss of the tokens and of the digits in the audio, and figures to report.
 
-    Without the second loss the decoder learns when words end, but never which words they are.
+    Without the loss of the digits, the decoder learns when words end but never which they are.
     """
     ids = torch.from_numpy(batch.ids)
     output = model.model(
@@ -68,7 +68,7 @@ def measure(
 
 
 def main() -> None:
-    """Read the arguments, start the process that draws batches, train."""
+    """Read the arguments, start the process that draws batches, and train."""
     arguments = course_parser(__doc__, minutes=60.0, rate=2e-3).parse_args()
     clock = Clock(begin(arguments))
     model = load_model(arguments.init) if arguments.init else build_model(VoxtralShape())

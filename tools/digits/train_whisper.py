@@ -55,10 +55,10 @@ def _step(
     *,
     untimed_first: bool,
 ) -> dict[str, float]:
-    """Learn a batch with timestamps and without, one by the whole model, then one by the decoder.
+    """Learn a batch with and without timestamps, first the whole model, then the decoder alone.
 
-    The encoder costs several times what the decoder does: its states serve twice. Which text it
-    learns from changes, or the other would suffer.
+    The encoder costs several times what the decoder does, so its states serve twice. The text that
+    it learns from alternates, or the other one would suffer.
     """
     memory = model.encode(torch.from_numpy(batch.features), batch.offset)
     digits = digit_loss(digit_head, memory, batch.digits)
@@ -86,7 +86,7 @@ def _optimizer(model: Whisper, digit_head: nn.Module) -> torch.optim.Optimizer:
 
 
 def main() -> None:
-    """Read the arguments, start the process that draws batches, train."""
+    """Read the arguments, start the process that draws batches, and train."""
     parser = course_parser(__doc__, minutes=90.0, rate=2.2e-3)
     parser.add_argument("--dropout", type=float, default=0.0)
     arguments = parser.parse_args()

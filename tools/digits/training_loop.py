@@ -32,9 +32,9 @@ AVERAGE_SHARE = 0.1  # weights are stored as an average over the last tenth of t
 SAVE_SECONDS = 240.0
 WARM_UP_STEPS = 50
 REPORT_STEPS = 50
-WARM_UP_SHARE = 0.1  # of a course, at the full rate, before it begins to fall
-LEAST_RATE = 0.02  # of the peak, at the end
-HINTS_AFTER = 0.3  # weight of what a checkpoint does not need, after the early part of a course
+WARM_UP_SHARE = 0.1  # share of a course at the full rate, before it begins to fall
+LEAST_RATE = 0.02  # final rate, as a share of the peak
+HINTS_AFTER = 0.3  # weight of classifiers for training alone, after the early part of a course
 
 
 @frozen(kw_only=True)
@@ -44,8 +44,8 @@ class Plan:
     Attributes:
         seconds: of processor time.
         learning_rate: at its peak.
-        done: share of the course that was over at the start; 0.0 where it begins.
-        from_scratch: whether the course is one from scratch, also if taken up again.
+        done: share of the course that was completed earlier; 0.0 for a new one.
+        from_scratch: whether the course began from scratch, even if it is resumed here.
     """
 
     seconds: float
@@ -57,9 +57,9 @@ class Plan:
 @frozen
 class Clock:
     """
-    Progress from 0 to 1 through the processor time allowed, seen by the process that draws too.
+    Progress from 0 to 1 through the processor time allowed, shared with the process that draws.
 
-    Processor time, because a course is as long as its steps are many, however busy the machine.
+    In processor time a course has the same number of steps, however busy the machine.
     """
 
     plan: Plan
@@ -72,7 +72,7 @@ class Clock:
         return self.shared.value
 
     def progress(self) -> float:
-        """Share of the course that is over."""
+        """Return the share of the course that is over."""
         return self.shared.value
 
 
@@ -84,12 +84,12 @@ def course_parser(description: str | None, *, minutes: float, rate: float) -> An
     parser.add_argument(
         "--recordings", type=Path, required=True, help="folder of {digit}_{speaker}_{take}.wav"
     )
-    parser.add_argument("--voices", type=Path, required=True, help="what voices.py made")
-    parser.add_argument("--disguised", type=Path, help="what disguise.py made")
+    parser.add_argument("--voices", type=Path, required=True, help="output of voices.py")
+    parser.add_argument("--disguised", type=Path, help="output of disguise.py")
     parser.add_argument("--output", type=Path, required=True, help="where to store weights")
-    parser.add_argument("--init", type=Path, help="weights to go on from, instead of from scratch")
+    parser.add_argument("--init", type=Path, help="weights to continue from")
     parser.add_argument(
-        "--done", type=float, help="with --init: share of a course from scratch that was over"
+        "--done", type=float, help="with --init: completed share of a course from scratch"
     )
     parser.add_argument("--leave-out", metavar="SPEAKER", help="a speaker to keep for measuring")
     parser.add_argument("--minutes", type=float, default=minutes, help="of processor time")
@@ -102,7 +102,7 @@ def begin(arguments: argparse.Namespace) -> Plan:
     """Set torch up for one core and return the plan of the training."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # attention is full of numbers that next to nothing is left of
+    torch.set_flush_denormal(True)  # attention is full of denormal numbers, which are slow
     torch.manual_seed(arguments.seed)
     return Plan(
         seconds=60 * arguments.minutes,
@@ -113,7 +113,7 @@ def begin(arguments: argparse.Namespace) -> Plan:
 
 
 def batches_of(arguments: argparse.Namespace, draw: Callable[[Mixer], Any]) -> Iterator[Any]:
-    """Draw batches from every speaker allowed, in another process."""
+    """Yield batches drawn in another process from all speakers but the one left out."""
     return produce(partial(_load_mixer, arguments), draw)
 
 
@@ -128,7 +128,7 @@ def _load_mixer(arguments: argparse.Namespace) -> Mixer:
 
 
 def rate_at(plan: Plan, progress: float, step: int) -> float:
-    """Return the learning rate of a step: up within a few, then down along half a cosine."""
+    """Return the learning rate of a step: a short rise, a plateau, then half a cosine."""
     falling = max((progress - WARM_UP_SHARE) / (1 - WARM_UP_SHARE), 0.0)
     share = 0.5 * (1 + math.cos(math.pi * falling))
     warm = min(1.0, step / WARM_UP_STEPS)
@@ -147,8 +147,8 @@ def run(
     """Train until the time is over, storing averaged weights every few minutes.
 
     Args:
-        model: what is trained.
-        batches: what it learns from.
+        model: the model to train.
+        batches: its training data.
         clock: reports when the time is over.
         optimizer: whose rate is set at every step.
         learn: takes a batch, the number of the step and the progress, learns from the batch and
@@ -187,10 +187,10 @@ def train(
     measure: Callable[[nn.Module, nn.Module, Any, float], tuple[torch.Tensor, dict[str, float]]],
     early: float,
 ) -> None:
-    """Train a model of transformers, and the classifiers that only its training needs.
+    """Train a model of transformers, and the classifiers (*hints*) that only its training needs.
 
-    `measure` returns the loss and figures of a batch. It is given the weight of the classifiers,
-    which is 1.0 for the *early* share of a course from scratch.
+    *measure* returns the loss and figures of a batch. Its last argument is the weight of the
+    classifiers, which is 1.0 for the *early* share of a course from scratch.
     """
     parameters = [*model.parameters(), *hints.parameters()]
     optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.02)

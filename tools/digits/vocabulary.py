@@ -28,7 +28,7 @@ FULL_SIZE = 51865
 #: Full id of each compact id: the words first, then every special token.
 FULL_IDS = (*WORD_IDS, *range(END_OF_TEXT, FULL_SIZE))
 COMPACT_SIZE = len(FULL_IDS)
-#: Rows never trained: they are all equal, so that one row stands for them while training.
+#: Tokens that are never used: their rows are all equal, so one row stands for them in training.
 UNUSED_SIZE = FULL_SIZE - COMPACT_SIZE
 
 _COMPACT = {full: index for index, full in enumerate(FULL_IDS)}

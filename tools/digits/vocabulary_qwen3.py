@@ -13,7 +13,7 @@ from vocabulary import DIGITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: The checkpoint that is shipped: a training writes other weights, and the tokenizer is always its.
+#: The shipped checkpoint; training writes new weights for its tokenizer.
 BUNDLED = Path(__file__).parents[2] / "plugins/wlk-qwen3-simul/src/wlk_qwen3_simul/digits"
 
 
@@ -23,10 +23,10 @@ def _read(name: str) -> Any:
 
 _CONFIG = _read("config.json")
 VOCABULARY_SIZE = _CONFIG["text_config"]["vocab_size"]  # rows of the embedding
-#: What a header can name. "None" is written where there is no speech.
+#: The languages that a header can name; "None" stands for no speech.
 LANGUAGES = ("English", "None", *_CONFIG["support_languages"][1:])
 _SPECIALS = {token["content"]: token["id"] for token in _read("tokenizer.json")["added_tokens"]}
-IDS: dict[str, int] = {**_read("vocab.json"), **_SPECIALS}  #: of every token
+IDS: dict[str, int] = {**_read("vocab.json"), **_SPECIALS}  #: id of every token
 _ROLES = ("system", "user", "assistant", "language")
 _NEWLINE = "Ċ"  # as byte-level BPE writes it
 
@@ -46,7 +46,7 @@ _COMPACT = {full: index for index, full in enumerate(FULL_IDS)}
 #: Stands for every token that is never used: their rows are all equal.
 OTHER = len(FULL_IDS)
 COMPACT_SIZE = OTHER + 1
-#: What the logit of OTHER grows by when all the tokens it stands for are distinguished.
+#: What is added to the logit of OTHER, because it stands for so many tokens.
 LOG_UNUSED = math.log(VOCABULARY_SIZE - len(FULL_IDS))
 
 WORDS = tuple(range(10))  # " zero" ... " nine"
@@ -58,12 +58,12 @@ _SYSTEM, _USER, _ASSISTANT, _LANGUAGE = (_COMPACT[IDS[role]] for role in _ROLES)
 _BREAK = _COMPACT[IDS[_NEWLINE]]
 _START = _COMPACT[IDS["<|im_start|>"]]
 
-#: What lies between the audio and the header.
+#: The tokens between the audio and the header.
 SUFFIX = (_COMPACT[IDS["<|audio_end|>"]], END, _BREAK, _START, _ASSISTANT, _BREAK)
 
 
 def prefix(prompt: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Return what lies before the audio, with a prompt of compact ids."""
+    """Return the tokens before the audio, with a prompt of compact ids."""
     opening = (_START, _SYSTEM, _BREAK, *prompt, END, _BREAK)
     return (*opening, _START, _USER, _BREAK, _COMPACT[IDS["<|audio_start|>"]])
 

@@ -1,4 +1,4 @@
-"""Synthetic voices: digits and other words spoken by synthesisers, kept in one file.
+"""Render synthetic voices, digits and other words, into one file, and load them.
 
 python tools/digits/voices.py --output voices.npz
 """
@@ -15,7 +15,7 @@ from recordings import CLIP_PEAK, Audio, Voice
 from synthesis import Speaker, render
 from vocabulary import DIGITS
 
-#: Speech without a single digit: a digit recogniser has nothing to write here.
+#: Speech without digits, for which a digit recogniser must emit nothing.
 SENTENCES = (
     "hello there",
     "please call me back when you can",
@@ -44,7 +44,7 @@ _VARIANTS = (
     "norbert", "pablo", "paul", "quincy", "rob", "sandro", "shelby", "steph", "steph3", "travis",
     "victor", "whisper", "zac",
 )
-_THROATS = (  # those that change little of an accent, the language's own among them
+_THROATS = (  # variants that leave an accent recognisable; the first is the language's own
     "", "+m1", "+m3", "+m7", "+f2", "+f4", "+klatt2", "+Andy", "+Alicia", "+max", "+steph",
     "+david", "+rob", "+belinda", "+Mario", "+norbert",
 )
@@ -55,7 +55,7 @@ _RENDERERS = 2
 
 
 def _espeak_speakers() -> tuple[Speaker, ...]:
-    """Pair every variant with three accents, walking through pitches and speeds as they go."""
+    """Pair every variant with three accents, cycling through pitches and speeds."""
     speakers = []
     for index, variant in enumerate(_VARIANTS):
         for turn in range(3):
@@ -69,7 +69,7 @@ def _espeak_speakers() -> tuple[Speaker, ...]:
 
 
 def _foreign_speakers() -> tuple[Speaker, ...]:
-    """Give every accent eight throats, walking through pitches and speeds as above."""
+    """Give every accent eight throats, cycling through pitches and speeds."""
     speakers = []
     for index, (language, words) in enumerate(ACCENTS.items()):
         for turn in range(8):
@@ -119,7 +119,7 @@ def _people(
         Speaker(
             engine=engine,
             voice=voice,
-            pitch=pitch + turn,  # a step apart: names of spellings stay different
+            pitch=pitch + turn,  # so that spellings have different names
             speed=speed,
             words=tuple(words.split()),
         )
@@ -135,12 +135,12 @@ PICO = _people("pico", PICO_LANGUAGES, pitches=(78, 100, 128), speeds=(0.8, 1.0,
 
 
 def training_speakers() -> tuple[Speaker, ...]:
-    """Every synthetic speaker that may be trained on."""
+    """Return every synthetic speaker that may be trained on."""
     return ESPEAK + FLITE + FOREIGN + FESTIVAL + PICO
 
 
 def load_voices(path: Path) -> tuple[list[Voice], list[Audio]]:
-    """Read rendered voices and sentences without digits back."""
+    """Load rendered voices, and sentences without digits."""
     with np.load(path) as stored:
         clips = {
             name: stored[name].astype(np.float32) / np.iinfo(np.int16).max for name in stored.files

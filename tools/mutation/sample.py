@@ -1,11 +1,11 @@
 """
-Make a sample of small mistakes in the parts that streams share, and let the suite alone judge them.
+Sample mutants of the code that all streams share, and count those that the suite alone detects.
 
-`python tools/mutation/sample.py` draws mutants of mutmut from `wlk_core.streaming`,
+`python tools/mutation/sample.py` draws mutants made by mutmut from `wlk_core.streaming`,
 `wlk_core.online` and the scripted backend.  Each is written to a copy of the sources in
 build/mutants, where wlk-conformance plays the generated sessions and runs both tiers of each
-policy on the scripted backend, until a rule fails.
-Strings are not changed, because the suite does not judge the wording of messages.
+policy on the scripted backend until a rule fails.
+Strings are not mutated, because the suite does not judge the wording of messages.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "mutants"
 SOURCES = (ROOT / "core/src", ROOT / "conformance/src")
 ROOMS = ("wlk_core/streaming", "wlk_core/online", "wlk_conformance/scripted")
-#: What the scripted backend does not run: it has no spectrogram, no energy and no process.
+#: Files that the scripted backend does not run: it has no spectrogram, no energy and no process.
 UNUSED = ("features.py", "speculative.py", "owner_process.py")
-#: The sessions, in which policies take turns, come first, because they detect most.
+#: The generated sessions, which use every policy in turn, come first: they detect most mutants.
 RUNS = (
     ("--sessions", "120"),
     *(
@@ -41,40 +41,40 @@ RUNS = (
         for policy in ("local-agreement", "alignatt", "native", "long-form")
     ),
 )
-# A mutant that does not end counts as detected.  Seconds of the processor count,
-# because a loaded machine must detect nothing; the suite takes 20 of them on the sound sources.
+# A mutant that does not end counts as detected.  The limit is in seconds of processor time, because
+# load on the machine must not detect anything; on the sound sources the suite takes 20.
 LIMIT = 150
-WAIT = 3600.0  # seconds for a mutant that waits for ever
+WAIT = 3600.0  # seconds, for a mutant that waits forever without using the processor
 
 
 def mutants() -> list[tuple[Path, libcst.Module, Any]]:
-    """Return every mutant: its file relative to the sources, the module and what changes."""
-    found = []
+    """Return every mutant: its file relative to the sources, the module and the change."""
+    every = []
     for source in SOURCES:
         for room in ROOMS:
             for path in sorted((source / room).glob("*.py")):
                 if path.name in (*UNUSED, "__init__.py"):
                     continue
                 text = path.read_text(encoding="utf-8")
-                with chdir(HERE):  # where its configuration is
+                with chdir(HERE):  # mutmut reads its configuration there
                     module, mutations, *_ = create_mutations(str(path), text)
-                found += [
+                every += [
                     (path.relative_to(source), module, mutation)
                     for mutation in mutations
                     if not isinstance(
                         mutation.original_node, libcst.SimpleString | libcst.FormattedString
                     )
                 ]
-    return found
+    return every
 
 
 def limit_processor_time() -> None:
-    """End this process after LIMIT seconds of the processor."""
+    """Let the system end this process after LIMIT seconds of processor time."""
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
 
 
 def judge(number: int, mutant: tuple[Path, str, str]) -> tuple[int, str]:
-    """Return the number of a mutant and what the suite found, empty where it found nothing."""
+    """Return the number of a mutant and how the suite detected it, empty if it did not."""
     path, _, after = mutant
     folder = WORK / str(number)
     for source in SOURCES:
@@ -91,10 +91,10 @@ def judge(number: int, mutant: tuple[Path, str, str]) -> tuple[int, str]:
             if done.returncode:
                 lines = (done.stdout + done.stderr).splitlines()
                 failed = [line.strip() for line in lines if "FAIL" in line.upper()]
-                found = [*failed, *lines[-1:], f"it ended with {done.returncode}"]
-                return number, found[0][:120]
+                reasons = [*failed, *lines[-1:], f"exit status {done.returncode}"]
+                return number, reasons[0][:120]
     except subprocess.TimeoutExpired:
-        return number, f"no answer within {WAIT:g} s"
+        return number, f"not done within {WAIT:g} s"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return number, ""

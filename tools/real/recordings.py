@@ -1,15 +1,15 @@
 """
-Make a folder of recordings with their words: people, synthesisers, and poor conditions.
+Create a folder of recordings with their words: people, synthesisers, and poor conditions.
 
     python tools/real/recordings.py --packages SITE --output DIR [RECORDING ...]
 
 SITE is the folder into which pip installed requirements.txt, and a RECORDING is a file with a .txt
 of its words beside it, or a folder of such files.  DIR gets 16 kHz WAV files with a .txt each:
 
-    clean/      people and flite, a sentence or more in each file
+    clean/      people and flite, one or more sentences in each file
     conditions/ some of these in noise, over music, by telephone, from across a room, or fast
-    wordless/   silence, noise, music and breathing; their .txt are empty
-    languages/  a sentence of another language by espeak-ng, named by its code
+    wordless/   silence, noise, music and breathing, with empty .txt files
+    languages/  a sentence by espeak-ng in each of several languages, named by its code
 
 The same programs give the same samples every time.
 """
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     Audio = NDArray[np.float32]
 
 TEXTS = Path(__file__).with_name("texts.toml")
-PEAK = 0.6  # of a recording
-PAUSE = 0.3  # seconds around spoken sentences
-FAST = 0.7  # flite's duration_stretch of fast speech
-NOISE = 15.0  # decibels of speech over noise and over music
-REVERBERATION = 0.5  # seconds until a room is 60 dB quieter
-DIRECT = 1.0  # level of the direct sound beside that of the room
-SECONDS = 20.0  # of audio without words
-BREATH = 4.0  # seconds from a breath to the next
-MU = 255  # of the companding of telephones (ITU-T G.711)
+PEAK = 0.6  # peak level of a recording
+PAUSE = 0.3  # seconds of silence before and after synthesised speech
+FAST = 0.7  # flite's duration_stretch for fast speech
+NOISE = 15.0  # decibels by which speech is louder than noise or music
+REVERBERATION = 0.5  # seconds until the sound of a room is 60 dB quieter
+DIRECT = 1.0  # level of the direct sound, relative to that of the room
+SECONDS = 20.0  # length of audio without words
+BREATH = 4.0  # seconds from one breath to the next
+MU = 255  # parameter of the companding of telephones (ITU-T G.711)
 CHORDS = ((220.0, 277.2, 329.6), (196.0, 246.9, 293.7), (174.6, 220.0, 261.6))  # hertz
 CHORD_SECONDS = 1.5
 
 
 def noise(seconds: float) -> Audio:
-    """Return pink noise, whose power falls by 3 dB in each octave as that of rooms does."""
+    """Return pink noise: its power falls by 3 dB per octave, like the noise of rooms."""
     count = round(seconds * SAMPLE_RATE)
     spectrum = np.fft.rfft(np.random.default_rng(1).standard_normal(count))
     spectrum /= np.sqrt(np.maximum(np.fft.rfftfreq(count, 1 / SAMPLE_RATE), 20.0))
@@ -61,7 +61,7 @@ def noise(seconds: float) -> Audio:
 
 
 def music(seconds: float) -> Audio:
-    """Return chords of three notes with overtones that fade."""
+    """Return fading chords of three notes with overtones."""
     times = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     turn, since = np.divmod(times, CHORD_SECONDS)
     notes = np.asarray(CHORDS)[turn.astype(int) % len(CHORDS)]
@@ -71,7 +71,7 @@ def music(seconds: float) -> Audio:
 
 
 def breathing(seconds: float) -> Audio:
-    """Return noise of a wide band that comes and goes."""
+    """Return wide-band noise that swells and fades."""
     times = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     band = butter(2, (400, 3000), "bandpass", fs=SAMPLE_RATE, output="sos")
     air = sosfilt(band, np.random.default_rng(2).standard_normal(len(times)))
@@ -84,7 +84,7 @@ def silence(seconds: float) -> Audio:
 
 
 def by_telephone(speech: Audio) -> Audio:
-    """Return *speech* from 300 to 3400 Hz, sampled at 8 kHz in eight bits."""
+    """Return *speech* limited to 300 to 3400 Hz, sampled at 8 kHz with eight bits."""
     band = butter(4, (300, 3400), "bandpass", fs=SAMPLE_RATE, output="sos")
     narrow = resample_poly(sosfilt(band, speech), 1, 2)
     companded = np.sign(narrow) * np.log1p(MU * np.abs(narrow)) / np.log1p(MU)
@@ -93,7 +93,7 @@ def by_telephone(speech: Audio) -> Audio:
 
 
 def from_afar(speech: Audio) -> Audio:
-    """Return *speech* with the sound of a room, noise that decays exponentially (Moorer 1979)."""
+    """Return *speech* in a room, whose sound is exponentially decaying noise (Moorer 1979)."""
     times = np.arange(round(REVERBERATION * SAMPLE_RATE)) / SAMPLE_RATE
     room = np.random.default_rng(3).standard_normal(len(times)) * 10 ** (-3 * times / REVERBERATION)
     room /= np.sqrt(np.square(room).sum())
@@ -102,7 +102,7 @@ def from_afar(speech: Audio) -> Audio:
 
 
 def over(speech: Audio, background: Audio) -> Audio:
-    """Return *speech* with *background*, `NOISE` decibels quieter."""
+    """Return *speech* mixed with *background*, which is NOISE decibels quieter."""
     level = np.sqrt(np.square(speech).mean()) * 10 ** (-NOISE / 20)
     return speech + _scaled(background, level)
 
@@ -126,7 +126,7 @@ def write_recording(path: Path, audio: Audio, text: str) -> None:
 
 
 def spoken(*command: str) -> Audio:
-    """Return what a synthesiser writes to the file that ends its command, in a trace of noise."""
+    """Return the speech that *command*, completed by a file name, writes; with a trace of noise."""
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "speech.wav")
         subprocess.run([*command, path], check=True, capture_output=True)
@@ -142,7 +142,7 @@ def _scaled(audio: NDArray[np.floating], level: float) -> Audio:
 
 
 def _recorded(packages: Path, sources: Iterable[Path]) -> Iterator[tuple[str, Audio, str]]:
-    """Yield the name, the audio and the words of every recording of a person."""
+    """Yield the name, audio and words of every recording of a person."""
     texts = tomllib.loads(TEXTS.read_text(encoding="utf-8"))["assets"]
     files = {packages / f"moonshine_voice/assets/{name}.wav": text for name, text in texts.items()}
     for source in sources:
@@ -156,7 +156,7 @@ def _recorded(packages: Path, sources: Iterable[Path]) -> Iterator[tuple[str, Au
 
 
 def make(packages: Path, output: Path, sources: Iterable[Path]) -> None:
-    """Write all recordings to *output*; those of a synthesiser that is missing are left out."""
+    """Write all recordings to *output*, without those of synthesisers that are not installed."""
     texts = tomllib.loads(TEXTS.read_text(encoding="utf-8"))
     chosen = {}
     for name, audio, text in _recorded(packages, sources):

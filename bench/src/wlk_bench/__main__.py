@@ -1,4 +1,4 @@
-"""The command ``wlk-bench``, also as ``python -m wlk_bench``."""
+"""Entry point of ``wlk-bench`` and of ``python -m wlk_bench``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from wlk_core.cli.main import run_program
 
 
 def run() -> None:
-    """Run the command as the program ``wlk-bench`` and exit with its status."""
-    interrupted = "interrupted; the same command continues an interrupted `wlk-bench run`"
+    """Run ``wlk-bench`` and exit with its status."""
+    interrupted = "interrupted; to continue a `wlk-bench run`, repeat the same command"
     run_program(main, "wlk-bench", interrupted)
 
 

@@ -1,4 +1,4 @@
-"""The command wlk-bench."""
+"""The command line of wlk-bench."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> None:
 @click.option("--model", help="Size alias, repository id or local directory.")
 @click.option("--policy", help="The policy that decides which text is final.")
 @pairs_option("--option", "options", "An option of the backend or its streams")
-@click.option("--language", help="Code the streams are forced to; by default that of the data set.")
+@click.option("--language", help="Language code to force; by default that of the data set.")
 @click.option(
     "--task",
     type=click.Choice(["transcribe", "translate"]),
@@ -47,24 +47,24 @@ def main() -> None:
     type=click.Choice(["utterance", "chapter", "single-shot"]),
     default="utterance",
     show_default=True,
-    help="A stream per utterance, per chapter, or utterances in one chunk.",
+    help="One stream per utterance, one per chapter, or each utterance as a single chunk.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help="Use so many streams only, taken from the speakers in turn.",
+    help="Use at most this many streams, taken from the speakers in turn.",
 )
 @click.option(
     "--chunk-seconds",
     type=float,
     default=1.0,
     show_default=True,
-    help="Audio given at a time.",
+    help="Seconds of audio in a chunk.",
 )
-@click.option("--realtime", "is_paced", is_flag=True, help="Give chunks when they would be spoken.")
-@click.option("--streams", type=int, default=1, show_default=True, help="Streams at a time.")
+@click.option("--realtime", "is_paced", is_flag=True, help="Send chunks at the pace of speech.")
+@click.option("--streams", type=int, default=1, show_default=True, help="Concurrent streams.")
 @click.option(
-    "--pauses", is_flag=True, help="Report the gaps of chapters as silences instead of zeros."
+    "--pauses", is_flag=True, help="Report the gaps in chapters as silences instead of zeros."
 )
 @click.option(
     "--normaliser",
@@ -76,7 +76,7 @@ def main() -> None:
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Directory of the run; the same command continues an interrupted one.",
+    help="Directory of the run; repeat the command to continue an interrupted run.",
 )
 def run(
     *,
@@ -90,7 +90,7 @@ def run(
     pauses: bool,
     **conditions: Any,
 ) -> None:
-    """Measure BACKEND; an interrupted run is continued."""
+    """Measure BACKEND, or continue an interrupted run."""
     from wlk_bench.config import load, prepare  # noqa: PLC0415 -- brings numpy
     from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
     from wlk_bench.runner import run_benchmark  # noqa: PLC0415 -- as above
@@ -124,14 +124,14 @@ def compare(a: Path, b: Path) -> None:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @output_option(required=True)
 def plot(files: tuple[Path, ...], output: Path) -> None:
-    """Draw results: error against cost, latency, cost over the stream."""
+    """Plot results: error against cost, latency, and cost over the stream."""
     from wlk_bench.plots import draw  # noqa: PLC0415 -- brings numpy
     from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
     figure = draw([read_result(file) for file in files])
     try:
         figure.savefig(output, dpi=180, bbox_inches="tight")
-    except ValueError as error:  # the suffix is of no format
+    except ValueError as error:  # not the suffix of an image format
         raise click.BadParameter(str(error), param_hint="--output") from error
     click.echo(str(output))
 
@@ -143,15 +143,15 @@ def selftest() -> None:
 
     from wlk_bench.selftest import cases  # noqa: PLC0415 -- brings numpy
 
-    grid = Table("metric", "why", "by hand", "found", "", box=None)
+    table = Table("metric", "why", "by hand", "computed", "", box=None)
     verdicts = []
-    for metric, reason, expected, found in cases():
-        verdicts.append(found is not None and math.isclose(expected, found, abs_tol=1e-9))
+    for metric, reason, expected, computed in cases():
+        verdicts.append(computed is not None and math.isclose(expected, computed, abs_tol=1e-9))
         verdict = "ok" if verdicts[-1] else "WRONG"
-        shown = "-" if found is None else f"{found:.4g}"
-        grid.add_row(metric, reason, f"{expected:.4g}", shown, verdict)
-    print_table(grid)
-    click.echo(f"{sum(verdicts)} of {len(verdicts)} cases are right")
+        shown = "-" if computed is None else f"{computed:.4g}"
+        table.add_row(metric, reason, f"{expected:.4g}", shown, verdict)
+    print_table(table)
+    click.echo(f"{sum(verdicts)} of {len(verdicts)} cases are correct")
     if not all(verdicts):
         click.get_current_context().exit(1)
 

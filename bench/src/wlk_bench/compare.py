@@ -1,4 +1,4 @@
-"""Compare two results, unless their figures differ in meaning."""
+"""Compare two results, unless their figures mean different things."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from wlk_bench.metrics.statistics import paired_difference
 if TYPE_CHECKING:
     from wlk_bench.metrics.statistics import PairedDifference
 
-_MEANING = ("data", "mode", "normaliser", "unit", "task")  # without them a rate means nothing
+_MEANING = ("data", "mode", "normaliser", "unit", "task")  # what an error rate refers to
 
 
 @attrs.frozen(kw_only=True)
 class Comparison:
     """
-    The difference of B from A; negative error rates are better.
+    How B differs from A; negative differences in error rates mean that B is better.
 
-    `notes` name what makes times not comparable: the machine, the schedule, pacing.
+    `notes` say why times are not comparable: another machine, schedule or pacing.
     """
 
     wer: PairedDifference | None
@@ -32,7 +32,7 @@ class Comparison:
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     """Return the reasons why the error rates of two results are not comparable."""
-    found = [
+    reasons = [
         f"{key} {a['setup'][key]} and {b['setup'][key]}"
         for key in _MEANING
         if a["setup"][key] != b["setup"][key]
@@ -41,9 +41,9 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
         [(sample["id"], sample["reference_normalised"]) for sample in result["samples"]]
         for result in (a, b)
     ]
-    if not found and references[0] != references[1]:
-        found.append("references that differ under the same name of data")
-    return found
+    if not reasons and references[0] != references[1]:
+        reasons.append("different references for data of the same name")
+    return reasons
 
 
 def compare(a: dict[str, Any], b: dict[str, Any]) -> Comparison:
@@ -51,12 +51,12 @@ def compare(a: dict[str, Any], b: dict[str, Any]) -> Comparison:
     Compare two results sample by sample.
 
     Raises:
-        NotComparable: other data, mode, normaliser, unit or task; the message names it.
+        NotComparable: the data, mode, normaliser, unit or task differs; the message says which.
 
     """
-    if found := differences(a, b):
+    if reasons := differences(a, b):
         raise NotComparable(
-            f"expected two results of the same data and normaliser, got {'; '.join(found)}; "
+            f"expected two results of the same data and normaliser, got {'; '.join(reasons)}; "
             "run both with the same --data, --mode, --limit and --normaliser"
         )
     rtf_a, rtf_b = (result["summary"]["real_time"]["rtf"] for result in (a, b))
@@ -82,8 +82,8 @@ def _notes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
         notes.append("the machines differ: times are not comparable")
     for key, words in {
         "chunk_seconds": "chunk schedules differ: latencies are not comparable",
-        "is_paced": "only one run was paced by real time: times are not comparable",
-        "streams": "other numbers of streams at a time: times are not comparable",
+        "is_paced": "only one run was paced in real time: times are not comparable",
+        "streams": "numbers of concurrent streams differ: times are not comparable",
     }.items():
         if a["setup"][key] != b["setup"][key]:
             notes.append(f"{words} ({a['setup'][key]} and {b['setup'][key]})")

@@ -24,9 +24,9 @@ class RunConfig:
     """
     Everything that a result depends on besides the machine; "setup" in the files of a run.
 
-    `backend_options` and `stream_options` are complete, defaults filled in; the policy is one of
-    the stream's.  `load_arguments` and `stream_arguments` are those that were set explicitly, and
-    alone are passed on: a default may not fit the others.
+    `backend_options` and `stream_options` include defaults; the policy is a stream option.
+    `load_arguments` and `stream_arguments` are the options that were set explicitly.  Only these
+    are passed on, because a policy can reject options of another, even at their defaults.
     """
 
     backend: str
@@ -46,7 +46,7 @@ class RunConfig:
     stream_arguments: Mapping[str, Any] = attrs.field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, in which a default equals the same value set explicitly."""
+        """Return plain data, the same whether a default was set explicitly or not."""
         fields = attrs.asdict(self)
         del fields["load_arguments"], fields["stream_arguments"]
         return {**fields, "unit": unit_of(self.language)}
@@ -67,14 +67,14 @@ def prepare(
     registry: Registry | None = None,
 ) -> tuple[RunConfig, BackendSpec]:
     """
-    Return the configuration of a run and the spec of its backend; nothing is loaded.
+    Return the configuration of a run and the spec of its backend, without loading anything.
 
-    `options` are KEY=VALUE texts for the backend and its streams.  `language` None is that of the
-    data set, where the backend can be forced to it.
+    `options` are KEY=VALUE strings for the backend and its streams.  `language` defaults to that
+    of the data set, if the backend supports it and can be forced to a language.
 
     Raises:
         BackendUnavailable, OptionError: see wlk_core.load_backend.
-        DataError: the schedule or the normaliser is out of range.
+        DataError: the schedule or the normaliser is invalid.
 
     """
     registry = registry or Registry()
@@ -115,5 +115,5 @@ def prepare(
 
 
 def load(config: RunConfig, spec: BackendSpec, registry: Registry | None = None) -> Backend:
-    """Load the backend of a configuration; raises as wlk_core.load_backend."""
+    """Load the configured backend; raises what wlk_core.load_backend raises."""
     return (registry or Registry()).load_backend(spec.name, config.model, **config.load_arguments)

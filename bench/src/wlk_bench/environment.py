@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import metadata
 import os
 from pathlib import Path
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FRAMEWORKS = ("ctranslate2", "mlx", "torch", "transformers")  # their versions change figures
-_STATM = Path("/proc/self/statm")  # one object: Python interns the parts of each new Path anew
+_FRAMEWORKS = ("ctranslate2", "mlx", "torch", "transformers")  # versions that affect figures
+_STATM = Path("/proc/self/statm")  # kept: Python's table of interned strings grows with new Paths
 
 
 def describe_platform() -> dict[str, Any]:
-    """Return system, machine, processor, cores and Python of this process."""
+    """Return the system, machine, processor, cores and Python of this process."""
     return {
         "system": platform.system(),
         "release": platform.release(),
@@ -30,17 +31,15 @@ def describe_platform() -> dict[str, Any]:
 
 def detect_versions(distributions: Iterable[str] = ()) -> dict[str, str]:
     """Return the installed versions of wlk-bench, wlk-core, *distributions* and the frameworks."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in ("wlk-bench", "wlk-core", *distributions, "jiwer", "numpy", *_FRAMEWORKS):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def resident_bytes() -> int | None:
-    """Return the memory of this process, None where the system has no cheap way to read it."""
+    """Return the resident memory of this process; None if it cannot be read cheaply."""
     try:
         pages = int(_STATM.read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -49,7 +48,7 @@ def resident_bytes() -> int | None:
 
 
 def machine_cpu_seconds() -> float | None:
-    """Return the busy seconds of all cores since the start, None where the system has no file."""
+    """Return the busy seconds of all cores since boot; None without /proc/stat."""
     try:
         fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
     except (OSError, IndexError):

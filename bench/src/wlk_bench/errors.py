@@ -1,4 +1,4 @@
-"""The errors of wlk-bench, all of them below `wlk_core.WLKError`."""
+"""The errors of wlk-bench, all of them subclasses of `wlk_core.WLKError`."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ class BenchError(WLKError):
 
 
 class DataError(BenchError, ValueError):
-    """A data set is absent, empty or not what its format promises."""
+    """A data set or a setting of a run is missing, empty or invalid."""
 
 
 class LogError(BenchError, ValueError):
-    """An event log is damaged, cut short or written in another schema."""
+    """An event log is damaged, truncated or written in another schema."""
 
 
 class ResultError(BenchError, ValueError):
-    """A result file or an output directory is not what the command takes."""
+    """A result file or an output directory is not what the command expects."""
 
 
 class CapacityError(BenchError):
-    """A backend keeps no session in real time, or its report cannot be used."""
+    """A backend cannot sustain even one session, or the machine has too few cores."""
 
 
 class NotComparable(BenchError):  # noqa: N818 -- a relation between results, not a mistake
-    """Results differ in what their figures mean: the data, the normaliser or the unit."""
+    """The figures of two results mean different things: other data, normaliser or unit."""
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Name the extra of wlk-bench that installs a package, where an import needs it."""
+    """Turn a failed import into an error that names the extra of wlk-bench to install."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").startswith(("wlk_bench", "wlk_core")):
             raise
         raise BenchError(
-            f"expected {error.name}, got no such package: pip install 'wlk-bench[{name}]'"
+            f"{error.name} is not installed; install it with: pip install 'wlk-bench[{name}]'"
         ) from error

@@ -1,8 +1,8 @@
 """
-The event log of one stream: everything that a metric may use, as JSON lines.
+The event log of one stream: everything that the metrics use, as JSON lines.
 
-Times are written exactly, because half a microsecond can decide whether LongYAAL counts a word
-before the end of the recording.
+Times are not rounded, because half a microsecond can decide whether LongYAAL counts a word as
+emitted before the end of the recording.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-SCHEMA = "wlk-bench/1"  #: in the first line of a log; a change of meaning gets a new number
+SCHEMA = "wlk-bench/1"  #: in the first line of a log; the number changes with the meaning
 FLUSHES = frozenset({"start_silence", "finish"})  #: calls that must commit all audio before them
 
 
@@ -42,7 +42,7 @@ class AudioIn:
 
     audio_time: float
     wall: float
-    resident_bytes: int | None = None  #: of the process, where the platform reports it
+    resident_bytes: int | None = None  #: of the process, if the platform reports it
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +51,7 @@ class Call:
     An exclusive call of the processor.
 
     It began at `wall` and took `duration` seconds of real time; `work` is what it added to the
-    stream's counters.  `state_bytes` is what the stream held afterwards.
+    stream's counters.  `state_bytes` is the size of the stream's state afterwards.
     """
 
     kind: str
@@ -62,12 +62,12 @@ class Call:
     stable_up_to: float
     work: WorkCounters = attrs.field(factory=WorkCounters)
     state_bytes: int | None = None
-    is_failed: bool = False  #: it raised a retryable error and was repeated
+    is_failed: bool = False  #: whether it raised a retryable error and was repeated
 
 
 @attrs.frozen(kw_only=True)
 class Commit:
-    """Text became final at `wall`, when audio up to `audio_time` had been given."""
+    """Text became final at `wall`, when audio up to `audio_time` had been inserted."""
 
     audio_time: float
     wall: float
@@ -76,7 +76,7 @@ class Commit:
 
 @attrs.frozen(kw_only=True)
 class HypothesisShown:
-    """The hypothesis after the committed text changed to these tokens."""
+    """The hypothesis, which follows the committed text, changed to these tokens."""
 
     audio_time: float
     wall: float
@@ -85,7 +85,7 @@ class HypothesisShown:
 
 @attrs.frozen(kw_only=True)
 class End:
-    """The stream is over: a log without this line was cut short."""
+    """The end of the stream; a log without this event is incomplete."""
 
     audio_time: float
     wall: float
@@ -112,9 +112,9 @@ class Header:
         audio: the id of the sample, unique within its data set.
         audio_seconds: the length of the stream, pauses included.
         reference: the true text and its times.
-        language: what the stream was forced to; None let the model decide.
+        language: the language forced on the stream; None if the model decides.
         setup: the configuration of the run, as `RunConfig.to_json` returns it.
-        platform: the machine, as it describes itself.
+        platform: the machine, as `describe_platform` returns it.
 
     """
 
@@ -128,7 +128,7 @@ class Header:
 
 @attrs.frozen(kw_only=True)
 class EventLog:
-    """A header and the events of one stream, in the order they happened."""
+    """A header and the events of one stream, in the order in which they happened."""
 
     header: Header
     events: tuple[Event, ...]
@@ -139,7 +139,7 @@ class EventLog:
 
 
 def write_log(path: Path, log: EventLog) -> None:
-    """Write *log* whole or not at all: a file of this name is never half a log."""
+    """Write *log* atomically: *path* never contains half a log."""
     lines = [{"schema": SCHEMA, **attrs.asdict(log.header)}]
     for event in log.events:
         fields = attrs.asdict(event, filter=lambda _attribute, value: value is not None)
@@ -154,7 +154,7 @@ def read_log(path: Path) -> EventLog:
     Return the log at *path*.
 
     Raises:
-        LogError: it is not a log, of another schema, damaged, or has no end.
+        LogError: it is not a log, has another schema, is damaged or has no end.
         OSError: it cannot be read.
 
     """

@@ -1,4 +1,4 @@
-"""Options of several commands: numbers, and --output of those that write one file."""
+"""Options that several commands share: finite numbers, and --output for a single file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers without infinity and NaN, which lies on neither side of a bound."""
+    """A range of numbers without infinity and without NaN, which click's bounds let through."""
 
     def convert(self, value: Any, *context: Any) -> float:
         """Return the number that *value* spells."""
@@ -22,8 +22,8 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def _in_a_folder(_context: Any, _option: Any, file: Path | None) -> Path | None:
-    """Refuse a folder that takes no file before the work, and not after it."""
+def _check_folder(_context: Any, _option: Any, file: Path | None) -> Path | None:
+    """Refuse a file in a missing or read-only folder at once, not after the work is done."""
     if file is not None and not file.exists():
         folder = file.parent
         if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
@@ -31,10 +31,10 @@ def _in_a_folder(_context: Any, _option: Any, file: Path | None) -> Path | None:
     return file
 
 
-#: The option --output of a file; takes the attributes of an option.
+#: The option --output for a file; takes the other arguments of click.option.
 output_option = partial(
     click.option,
     "--output",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    callback=_in_a_folder,
+    callback=_check_folder,
 )

@@ -18,8 +18,8 @@ def draw(results: Sequence[dict[str, Any]]) -> Figure:
     """
     Return a figure of *results*: error against cost, latency, and cost over a stream.
 
-    Results that are not comparable with the first one have hollow marks and the reason in the
-    legend.  Lines connect only points of one result.
+    Results that are not comparable with the first one have hollow markers, and the legend gives
+    the reason.  Lines connect only points of one result.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 -- half a second
     from matplotlib.figure import Figure  # noqa: PLC0415 -- as above
@@ -81,7 +81,7 @@ def _latencies(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
                 shares = [100 * (rank + 1) / len(delays) for rank in range(len(delays))]
                 axes.plot(delays, shares, style, color=f"C{index % 10}")
     axes.plot([], [], "-", color="0.4", label="audio alone (computation-unaware)")
-    axes.plot([], [], ":", color="0.4", label="with the work (computation-aware)")
+    axes.plot([], [], ":", color="0.4", label="with computation (computation-aware)")
     axes.legend(loc="lower right", fontsize=8, frameon=False)
     axes.set(
         xlabel="seconds from the end of a word to its commit",

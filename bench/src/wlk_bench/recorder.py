@@ -1,4 +1,4 @@
-"""Drive one processor over audio on a chunk schedule and record every event of it."""
+"""Feed audio to one processor on a chunk schedule and record every event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Pause:
-    """Silence of that many seconds, reported to the processor instead of given as audio."""
+    """Silence of that many seconds, reported to the processor instead of inserted as audio."""
 
     seconds: float
 
@@ -39,8 +39,8 @@ class Clock:
     Seconds since the start of a stream, in one of two ways.
 
     A paced clock is real time, and a chunk waits until it would have been spoken.  The other clock
-    stands still while the backend is idle: a chunk comes exactly when its audio ends or, if the
-    work on earlier chunks took longer, right after that work.  Both account for queueing.
+    skips the time in which the backend is idle: a chunk arrives exactly when its audio ends or, if
+    the work on earlier chunks takes longer, right after that work.  Both account for queueing.
     """
 
     is_paced: bool = False
@@ -66,7 +66,7 @@ class Clock:
         return self.now
 
     def spend(self, seconds: float) -> None:
-        """Account for work that took that long in real time."""
+        """Account for work that took that many seconds of real time."""
         if not self.is_paced:
             self._now += seconds
 
@@ -81,12 +81,12 @@ def record_stream(
     """
     Run *audio*, float32 arrays of any lengths at 16 kHz and pauses, through *processor*.
 
-    Audio between two pauses is given in chunks of `chunk_seconds`, or all at once where that is
+    Audio between two pauses is inserted in chunks of `chunk_seconds`, or all at once if that is
     None; after each chunk the backlog is drained.  Only calls of the processor are timed.  The
     processor is finished, not closed.
 
     Raises:
-        BackendError: a call failed for good, or as often as a call is repeated.
+        BackendError: a call failed permanently, or so did all its retries.
 
     """
     recording = _Recording(processor, clock or Clock())
@@ -105,11 +105,11 @@ def record_stream(
 
 @attrs.define
 class _Recording:
-    """The running state of record_stream."""
+    """The state of `record_stream`."""
 
     processor: OnlineProcessor
     clock: Clock
-    _samples: int = 0  #: given and paused
+    _samples: int = 0  #: inserted, or skipped by pauses
     _shown: tuple[TimedText, ...] = ()
     _processed_up_to: float = -1.0
 
@@ -118,7 +118,7 @@ class _Recording:
         return self._samples / SAMPLE_RATE
 
     def take(self, chunk: NDArray[np.float32]) -> Iterator[Event]:
-        """Give one chunk when it is due and drain the processor."""
+        """Insert one chunk when it is due and drain the processor."""
         self._samples += len(chunk)
         wall = self.clock.wait_for(self.audio_time)
         self.processor.insert_audio_chunk(chunk, self.audio_time)
@@ -128,7 +128,7 @@ class _Recording:
         yield from self.show()
 
     def pause(self, seconds: float) -> Iterator[Event]:
-        """Report a pause to the processor: flush at its start, move the clock at its end."""
+        """Report a pause to the processor: flush at its start, advance the clock at its end."""
         yield from self.call("start_silence", self.processor.start_silence)
         yield from self.show()
         samples = round(seconds * SAMPLE_RATE)
@@ -137,7 +137,7 @@ class _Recording:
         self.clock.wait_for(self.audio_time)
 
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
-        """Make an exclusive call with its retries; yield each attempt, and the text."""
+        """Make an exclusive call, with retries; yield each attempt and the committed text."""
         for retries_left in reversed(range(1 + MAX_RETRIES)):
             before, wall, began = self.processor.stats, self.clock.now, self.clock.timer()
             try:

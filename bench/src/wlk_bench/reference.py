@@ -1,4 +1,4 @@
-"""The truth about a stream: its text, and the times of its words and turns where they are known."""
+"""The ground truth of a stream: its text and, if known, the times of its words and turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _check_span(instance: Any, _attribute: object, end: float) -> None:
 
 @attrs.frozen
 class ReferenceWord:
-    """A word and its true time, in seconds of the stream."""
+    """A word and its true times, in seconds of the stream."""
 
     text: str
     start: float
@@ -39,7 +39,7 @@ class ReferenceSegment:
 
 @attrs.frozen
 class ReferenceTurn:
-    """What a speaker says before another one does; `speaker` is empty where it is unknown."""
+    """A span in which one speaker talks; `speaker` is empty if unknown."""
 
     speaker: str
     start: float
@@ -49,10 +49,10 @@ class ReferenceTurn:
 @attrs.frozen(kw_only=True)
 class Reference:
     """
-    The truth about one stream.
+    The ground truth of one stream.
 
-    `words` are empty where no word times are known.  `segments` are empty where the stream is one
-    utterance: then it is one segment, from 0 to the end of the audio.
+    `words` is empty if the word times are unknown.  `segments` is empty if the stream is a single
+    utterance, which counts as one segment from 0 to the end of the audio.
     """
 
     text: str

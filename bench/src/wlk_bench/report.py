@@ -1,4 +1,4 @@
-"""A result for people: tables for the terminal."""
+"""Format results as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILE_WIDTH = 160
 
 
 def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the measured figures of a result as label and text."""
+    """Yield the figures of a result that were measured, as pairs of label and text."""
     summary = result["summary"]
     for label, text in (
         *_quality(summary),
@@ -31,14 +31,14 @@ def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def title(result: dict[str, Any]) -> str:
-    """Return backend, model and policy of a result as one line."""
+    """Return the backend, model and policy of a result on one line."""
     setup = result["setup"]
     parts = [setup["backend"], setup["model"], setup["stream_options"].get("policy")]
     return " · ".join(str(part) for part in parts if part)
 
 
 def grid(heading: str, body: Iterable[tuple[str, str]]) -> Table:
-    """Return labels and texts as a rich table."""
+    """Return pairs of label and text as a rich table."""
     from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
 
     table = Table(title=heading, title_justify="left", show_header=False, box=None)
@@ -50,21 +50,21 @@ def grid(heading: str, body: Iterable[tuple[str, str]]) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Print a table on a terminal, and as wide as it is where the output is a file."""
+    """Print a table, as wide as the terminal or, to a file, _FILE_WIDTH columns wide."""
     from rich.console import Console  # noqa: PLC0415 -- only a terminal needs it
 
     Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the differences between A and B as label and text."""
-    for label, found in (("WER, B - A", comparison.wer), ("CER, B - A", comparison.cer)):
-        if found is None:
+    """Yield the differences between A and B as pairs of label and text."""
+    for label, paired in (("WER, B - A", comparison.wer), ("CER, B - A", comparison.cer)):
+        if paired is None:
             yield label, "too little data for an interval"
             continue
-        verdict = "differs" if found.is_significant else "no difference shown"
-        low, high = 100 * found.low, 100 * found.high
-        yield label, f"{100 * found.difference:+.2f} points [{low:+.2f}, {high:+.2f}], {verdict}"
+        verdict = "significant" if paired.is_significant else "not significant"
+        low, high = 100 * paired.low, 100 * paired.high
+        yield label, f"{100 * paired.difference:+.2f} points [{low:+.2f}, {high:+.2f}], {verdict}"
     if comparison.rtf_ratio is not None:
         yield "RTF, B / A", f"{comparison.rtf_ratio:.2f}"
     for note in comparison.notes:
@@ -72,7 +72,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def percent(rate: dict[str, Any]) -> str | None:
-    """Return an error rate in percent with its interval, None where it is undefined."""
+    """Return an error rate in percent with its interval; None if it is undefined."""
     if rate["rate"] is None:
         return None
     text = f"{100 * rate['rate']:.2f} %"
@@ -89,7 +89,7 @@ def _quality(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "substituted, deleted, inserted", f"{edits} of {words['reference_length']} words"
     yield "CER [95 %]", percent(summary["cer"])
     yield "WER without normalising", None if raw is None else f"{100 * raw:.2f} %"
-    yield "samples without error", str(summary["perfect_samples"])
+    yield "samples without errors", str(summary["perfect_samples"])
 
 
 def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -100,26 +100,26 @@ def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         spread = ", ".join(f"{tick[name]:.3f}" for name in ("p50", "p95", "max"))
         yield "RTF of a tick, p50, p95, max", spread
         yield "lateness of a tick, p50, p95", f"{_ms(late['p50'])}, {_ms(late['p95'])}"
-        kept = "yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100"
-        yield "ticks done before the next is due", kept
+        share = "95 % or more" if times["keeps_up"] else "fewer than 95 %"
+        yield "ticks done before the next is due", share
     if session is not None:
         yield "loading and warming up", f"{session['load_seconds']:.2f} s"
         if session["streams"] > 1:
-            label = f"{session['streams']} streams together"
+            label = f"{session['streams']} concurrent streams"
             yield label, f"{session['audio_per_second']:.1f} s of audio a second"
 
 
 def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     latency = summary["latency"]
     coverage = latency["coverage"]
-    for label, found, names in (
+    for label, delays, names in (
         ("emission latency, computation-unaware", latency["emission"]["unaware"], "p50 p90 p95"),
         ("emission latency, computation-aware", latency["emission"]["aware"], "p50 p90 p95"),
         ("first text shown after", latency["first_display"]["aware"], "p50 p90"),
         ("first text committed after", latency["first_commit"]["aware"], "p50 p90"),
         ("last text committed after", latency["finalisation"]["aware"], "p50 p90"),
     ):
-        yield label, found and ", ".join(f"{name} {_s(found[name])}" for name in names.split())
+        yield label, delays and ", ".join(f"{name} {_s(delays[name])}" for name in names.split())
     yield "share of words measured", None if coverage is None else f"{100 * coverage:.1f} %"
     for name, label in (("long_yaal", "LongYAAL"), ("laal", "LAAL")):
         lag = summary["lagging"][name]
@@ -139,11 +139,11 @@ def _stability(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     if times is None:
         return
     for boundary in ("start", "end"):
-        found = times[boundary]
-        shares = found["within"].items()
-        within = ", ".join(f"{100 * share:.0f} % in {name}" for name, share in shares)
-        spread = f"median {_ms(found['median'])}, p90 {_ms(found['p90'])}"
-        yield f"word {boundary}s", f"{spread}, bias {_MILLI * found['bias']:+.0f} ms; {within}"
+        errors = times[boundary]
+        shares = errors["within"].items()
+        within = ", ".join(f"{100 * share:.0f} % within {name}" for name, share in shares)
+        spread = f"median {_ms(errors['median'])}, p90 {_ms(errors['p90'])}"
+        yield f"word {boundary}s", f"{spread}, bias {_MILLI * errors['bias']:+.0f} ms; {within}"
     yield "AAS, words out of order", f"{_ms(times['aas'])}, {times['backsteps']}"
 
 
@@ -155,10 +155,10 @@ def _work(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         return
     yield "growth over a stream of", f"{growth['stream_seconds']:.0f} s"
     for name, ratio in growth["last_to_second_window"].items():
-        yield f"{name}, last minute / second", None if ratio is None else f"{ratio:.3f}"
+        yield f"{name}, last / second minute", None if ratio is None else f"{ratio:.3f}"
     for name in ("state_bytes", "resident_bytes"):
-        found = growth[f"{name}_per_hour"]
-        yield f"{name} an hour", None if found is None else f"{found / 2**20:+.2f} MiB"
+        grown = growth[f"{name}_per_hour"]
+        yield f"{name} an hour", None if grown is None else f"{grown / 2**20:+.2f} MiB"
 
 
 def _s(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The result of a run as a JSON document: its configuration, its environment and every figure."""
+"""The result of a run as a JSON document: configuration, environment and every figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_bench.scoring import SampleScore
 
 RESULT_SCHEMA = "wlk-bench-result/1"
-WORST = 10  #: samples with the most errors that are named
+WORST = 10  #: how many samples to list, those with the highest error rates
 
 
 def build_result(
@@ -26,7 +26,7 @@ def build_result(
     """
     Return the document: rates are fractions, times are seconds.
 
-    `session` has the wall clock of the last session alone, None where it recorded nothing.
+    `session` has the wall-clock figures of the last invocation alone; None if it recorded nothing.
     """
     ranked = sorted(scores, key=lambda scored: (-(scored.words.rate or 0.0), scored.id))
     return {
@@ -43,10 +43,10 @@ def build_result(
 
 def read_result(path: Path) -> dict[str, Any]:
     """
-    Return the result at *path*: a result.json, or the directory that holds one.
+    Return the result at *path*: a result.json, or the directory that contains one.
 
     Raises:
-        ResultError: there is no result, or it is of another schema.
+        ResultError: there is no result, or it has another schema.
 
     """
     file = path / "result.json" if path.is_dir() else path

@@ -1,4 +1,4 @@
-"""Record every stream of a data set and score it: resumable, one log a stream."""
+"""Record and score every stream of a data set: one log per stream, resumable."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def run_benchmark(
     timer: Callable[[], float] = perf_counter,
 ) -> dict[str, Any]:
     """
-    Measure *dataset* and return the result, which is also written below *output*.
+    Measure *dataset* and return the result, which is also written to *output*.
 
-    `logs/` has one event log a stream and `result.json` the figures.  Streams whose log is
-    complete are not recorded again, so that an interrupted run can be continued; the backend is
-    opened only for the others.  *observe* gets the progress and the figures so far.
-    With time.process_time as *timer*, other load of the machine does not change the figures.
+    `logs/` gets one event log per stream and `result.json` the figures.  Streams with a complete
+    log are not recorded again, so an interrupted run can be continued; the backend is opened only
+    if some remain.  *observe* gets a line with the progress and the figures so far.
+    With time.process_time as *timer*, other load on the machine does not change the figures.
 
     Raises:
-        ResultError: *output* holds a run of another setup.
-        BackendError: a stream failed for good; the logs of finished streams stay.
+        ResultError: *output* contains a run with another setup.
+        BackendError: a stream failed permanently; the logs of finished streams are kept.
 
     """
     (output / "logs").mkdir(parents=True, exist_ok=True)
@@ -60,30 +60,30 @@ def run_benchmark(
         scored = score(log, normaliser_name=config.normaliser)
         scores[scored.id] = scored
         wer = ErrorCounts.total(each.words for each in scores.values()).rate
-        wrong = "-" if wer is None else f"{100 * wer:.2f} %"
+        percent = "-" if wer is None else f"{100 * wer:.2f} %"
         busy = sum(each.busy_seconds for each in scores.values())
         rtf = busy / (sum(each.audio_seconds for each in scores.values()) or math.inf)
-        observe(f"{len(scores)}/{len(paths)}  WER {wrong}  RTF {rtf:.3f}  {scored.id}")
+        observe(f"{len(scores)}/{len(paths)}  WER {percent}  RTF {rtf:.3f}  {scored.id}")
 
     for path in paths.values():
         if path.exists():
             keep(read_log(path))
-    waiting = [sample for sample in dataset.samples if sample.id not in scores]
+    remaining = [sample for sample in dataset.samples if sample.id not in scores]
     session = None
-    if waiting:
+    if remaining:
         began = perf_counter()
         with open_backend() as backend:
             backend.warmup()
             loaded = perf_counter()
-            for log in _recorded(backend, waiting, config, timer):
+            for log in _recorded(backend, remaining, config, timer):
                 write_log(paths[log.header.audio], log)
                 keep(log)
         elapsed = perf_counter() - loaded
-        audio_seconds = sum(sample.seconds for sample in waiting)
+        audio_seconds = sum(sample.seconds for sample in remaining)
         session = {
             "load_seconds": loaded - began,
             "streams": config.streams,
-            "samples": len(waiting),
+            "samples": len(remaining),
             "audio_seconds": audio_seconds,
             "elapsed_seconds": elapsed,
             "audio_per_second": audio_seconds / elapsed if elapsed > 0 else None,
@@ -96,7 +96,7 @@ def run_benchmark(
 
 
 def _claim(output: Path, config: RunConfig) -> None:
-    """Claim *output* for this configuration, or refuse a directory of another one."""
+    """Claim *output* for this configuration; raise ResultError if it belongs to another."""
     path = output / "setup.json"
     current = json.loads(json.dumps(config.to_json()))
     if not path.exists():
@@ -106,7 +106,7 @@ def _claim(output: Path, config: RunConfig) -> None:
         earlier = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ResultError(
-            f"expected a setup in {path}: {error}; choose another --output"
+            f"expected a setup in {path}, got invalid JSON ({error}); choose another --output"
         ) from error
     for key in sorted(current.keys() | earlier.keys()):
         if current.get(key) != earlier.get(key):
@@ -118,7 +118,7 @@ def _claim(output: Path, config: RunConfig) -> None:
 
 def _log_path(output: Path, sample: Sample) -> Path:
     safe = re.sub(r"[^\w.-]", "_", sample.id)
-    if safe != sample.id or len(safe) > 100:  # noqa: PLR2004 -- file names end at 255 bytes
+    if safe != sample.id or len(safe) > 100:  # noqa: PLR2004 -- a file name has at most 255 bytes
         safe = f"{safe[:80]}-{hashlib.sha256(sample.id.encode()).hexdigest()[:12]}"
     return output / "logs" / f"{safe}.jsonl"
 
@@ -126,8 +126,8 @@ def _log_path(output: Path, sample: Sample) -> Path:
 def _recorded(
     backend: Backend, samples: list[Sample], config: RunConfig, timer: Callable[[], float]
 ) -> Iterator[EventLog]:
-    """Yield logs as streams end; `config.streams` of them run at a time, each on a thread."""
-    if config.streams == 1:  # in this thread, whose processor time *timer* may read
+    """Yield logs as streams end; `config.streams` of them run concurrently, each on a thread."""
+    if config.streams == 1:  # in this thread, whose processor time *timer* may measure
         for sample in samples:
             yield _record(backend, sample, config, timer)
         return
@@ -143,11 +143,11 @@ def _recorded(
 def _record(
     backend: Backend, sample: Sample, config: RunConfig, timer: Callable[[], float]
 ) -> EventLog:
-    opened = backend.create_processor(
+    stream = backend.create_processor(
         language=config.language, task=config.task, **config.stream_arguments
     )
     clock = Clock(is_paced=config.is_paced, timer=timer)
-    with closing(opened) as processor:
+    with closing(stream) as processor:
         seconds = config.chunk_seconds
         events = tuple(record_stream(processor, sample.audio(), chunk_seconds=seconds, clock=clock))
     return EventLog(

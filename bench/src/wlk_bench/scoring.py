@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 @attrs.frozen(kw_only=True)
 class SampleScore:
     """
-    Everything measured on one stream; figures of several are pooled by `wlk_bench.summary`.
+    Everything measured on one stream; `wlk_bench.summary` pools the figures of several.
 
-    Figures that need word times are empty or None where the reference has none.
+    Figures that need word times are empty or None if the reference has none.
     """
 
     id: str
@@ -48,7 +48,7 @@ class SampleScore:
     characters_raw: ErrorCounts
     word_blocks: tuple[tuple[int, int], ...]
     character_blocks: tuple[tuple[int, int], ...]
-    busy_seconds: float  #: inside calls of the processor: no waiting, loading or reading of audio
+    busy_seconds: float  #: inside calls of the processor, without waiting, loading or audio input
     ticks: tuple[Tick, ...]
     emission: tuple[timing.Delay, ...]
     timed_words: int  #: reference words with a time
@@ -60,14 +60,14 @@ class SampleScore:
     erasure: Erasure
     hold_back: tuple[float, ...]
     word_times: tuple[tuple[float, float], ...]  #: errors of start and end, see `time_errors`
-    backsteps: int  #: words that start before the word in front of them
+    backsteps: int  #: words that start before the previous word does
     missing_at_flushes: tuple[int, ...]
     work: dict[str, int]
     windows: tuple[WorkWindow, ...]
-    memory: dict[str, float | None]  #: growth, in bytes an hour
+    memory: dict[str, float | None]  #: growth in bytes per hour of audio
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record of this sample, in seconds and fractions."""
+        """Return this sample's part of a result; times are seconds, rates are fractions."""
         return {
             "id": self.id,
             "audio_seconds": self.audio_seconds,

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 def small_log() -> EventLog:
     """
-    Return three seconds in chunks of one; work takes 0.2, 0.4 and 0.6 s, the finish 0.4 s.
+    Return the log of a three-second stream in one-second chunks.
 
+    The chunks take 0.2, 0.4 and 0.6 s of work, and `finish` takes 0.4 s.
     Reference: one (0.5 to 0.9), two (1.2 to 1.6), three (2.1 to 2.5).
-    On the screen: one / one too / one two three / one two tree.
+    Displayed: one / one too / one two three / one two tree.
     """
     first, second = TimedText(0.52, 0.9, " one"), TimedText(1.2, 1.7, " two")
     events: tuple[Event, ...] = (
@@ -64,9 +65,9 @@ def small_log() -> EventLog:
 
 def cases() -> Iterator[tuple[str, str, float, float | None]]:
     """
-    Yield a metric, the reason for its value, the value by hand and the one computed.
+    Yield a metric, the reason for its value, the value by hand and the computed one.
 
-    There is one for each kind of figure; the tests of wlk-bench have more.
+    There is one case for each kind of figure; the tests of wlk-bench have more.
     """
     summary = summarise([score(small_log(), normaliser_name="basic")])
     for metric, reason, expected, path in (
@@ -82,9 +83,9 @@ def cases() -> Iterator[tuple[str, str, float, float | None]]:
         ("first commit, aware", "2.4 - 0.5", 1.9, "latency first_commit aware p50"),
         ("finalisation, aware", "4.0 - 2.5", 1.5, "latency finalisation aware p50"),
         ("LAAL", "(2 + 2) / 2", 2.0, "lagging laal unaware"),
-        ("erasure", "too and three of three words", 2 / 3, "stability normalised_erasure"),
+        ("erasure", "too and three erased, of three", 2 / 3, "stability normalised_erasure"),
         ("hold-back, p50", "1.0, 1.1, 1.3", 1.1, "stability hold_back p50"),
-        ("missing words", "tree stands for three", 0.0, "flushes missing_words"),
+        ("missing words", "tree counts for three", 0.0, "flushes missing_words"),
         ("word starts, bias", "+20 and 0 ms", 0.01, "word_times start bias"),
         ("word ends, p90", "0 and +100 ms", 0.09, "word_times end p90"),
         ("AAS", "(20 + 0 + 0 + 100) / 4", 0.03, "word_times aas"),

@@ -1,4 +1,4 @@
-"""Scores of streams pooled to the figures of a run."""
+"""Pool the scores of streams into the figures of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
     Return every figure of a run as plain data.
 
     Rates are fractions, times are seconds.  Error rates are of the whole corpus; latencies are
-    pooled over words, ticks or streams.  Figures that cannot be measured are None.
+    pooled over words, ticks or streams.  Figures that could not be measured are None.
     """
     audio = sum(score.audio_seconds for score in scores)
     erased = sum(score.erasure.erased for score in scores)
@@ -52,7 +52,7 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
         },
         "word_times": _word_times(scores),
         "flushes": {"count": len(missing), "missing_words": sum(missing)} if missing else None,
-        # Per second of audio; None where the backend cannot know a counter.
+        # Per second of audio; None if the backend cannot know the counter.
         "work": {
             name: sum(score.work.get(name, 0) for score in scores) / audio
             if audio and any(name in score.work for score in scores)
@@ -87,7 +87,7 @@ def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "busy_seconds": busy,
         "tick_rtf": Distribution.figures(tick.busy / tick.seconds for tick in ticks),
         "lateness": Distribution.figures(tick.lateness for tick in ticks),
-        # 95 of 100 ticks end before the next chunk is due.
+        # Whether 95 % of the ticks end before the next chunk is due.
         "keeps_up": None if relative is None else relative.p95 <= 1.0,
     }
 
@@ -120,7 +120,7 @@ def _word_times(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
 
 
 def _growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    """Return the growth over the longest stream; None where it is too short to measure any."""
+    """Return the growth over the longest stream; None if it is too short to show any."""
     longest = max(scores, key=lambda score: score.audio_seconds, default=None)
     if longest is None or len(longest.windows) < 3:  # noqa: PLR2004 -- warm-up and two to compare
         return None

@@ -21,8 +21,8 @@ __all__ = [
     "SupportsHabits",
 ]
 
-# Loaded on first use, because the plugin module of the scripted backend lives in this package and
-# must not bring numpy.
+# Loaded on first use, because importing the scripted backend's plugin module also imports this
+# package and must not import numpy.
 _MODULES = ("rules", "suite", "engine_faults", "seams")
 
 

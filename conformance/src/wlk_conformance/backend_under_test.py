@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken, Backend, BackendSpec
 
 _T = TypeVar("_T")
-# Models trained on subtitles write "you" or "Thank you." now and then where there is no speech; a
-# voice activity gate keeps such audio from them.  A loop makes more words than these in 90 s.
+# Models trained on subtitles sometimes write "you" or "Thank you." for audio without speech, which
+# a voice activity gate normally keeps from them.  A loop produces more words than this in 90 s.
 OPEN_BOUNDS = {"invented_words": 10}
 CALL_ARGUMENTS = ("language", "task")  # of create_processor, beside the declared options
 
@@ -57,32 +57,32 @@ class BackendUnderTest:
     """
 
     spec: BackendSpec  #: what the plugin declares, or the loaded backend (see SupportsDeclaration)
-    load: Callable[..., Backend]  #: as `wlk_core.load_backend` does
+    load: Callable[..., Backend]  #: like `wlk_core.load_backend`
     model: str | None = None  #: as given, None for the spec's default
     #: As given; those of scope "stream", and `language` and `task`, go to the streams.
     options: Mapping[str, Any] = attrs.field(factory=dict)
     tiers: frozenset[str] = frozenset({"contract"})
-    entry_point: str | None = None  #: of the plugin, None where it is not installed
-    distribution: str = ""  #: that offers it, and its version
-    version: str = ""
+    entry_point: str | None = None  #: of the plugin, None if it is not installed
+    distribution: str = ""  #: that offers the backend
+    version: str = ""  #: of the distribution
     #: Which words the model recognises, whatever its spec declares: "digits", or a folder of
     #: recordings; None to ask the spec.
     words: str | None = None
-    rules: frozenset[str] = frozenset()  #: the ids of those to run, empty for all
+    rules: frozenset[str] = frozenset()  #: ids of the rules to run, empty for all
     seed: int = 0  #: of the generated sessions
-    sessions: int | None = None  #: how many are generated; None for the default number
-    replays: Path | None = None  #: the folder for sessions that fail; None for nowhere
-    replay: Session | None = None  #: the one to play instead of generated ones
-    calls: Calls = attrs.field(factory=Calls)  #: those that run
-    #: Called when a session was found to break a rule.
+    sessions: int | None = None  #: number to generate, None for the default
+    replays: Path | None = None  #: folder for failed sessions, None to write none
+    replay: Session | None = None  #: the session to play instead of generated ones
+    calls: Calls = attrs.field(factory=Calls)  #: the running calls
+    #: Called when a session is found to break a rule.
     at_finding: Callable[[], None] = attrs.field(default=lambda: None)
-    notes: list[str] = attrs.field(factory=list, init=False)  #: of the rule, for the report
+    notes: list[str] = attrs.field(factory=list, init=False)  #: of the running test, for the report
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
     started: list[tuple[psutil.Process, RuleTest]] = attrs.field(factory=list, init=False)
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
-    #: Rules that were reported, and whether a session was.
-    found: set[tuple[str, bool]] = attrs.field(factory=set, init=False)
+    #: Reported rules, and whether the report has a session.
+    reported: set[tuple[str, bool]] = attrs.field(factory=set, init=False)
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
@@ -91,7 +91,7 @@ class BackendUnderTest:
 
     @property
     def backend(self) -> Backend:
-        """The backend, loaded on first use; LoadFailure if that failed, which is not repeated."""
+        """The backend, loaded once, on first use; LoadFailure if loading failed."""
         if self._backend is None and self._load_error is None:
             try:
                 self._backend = self.load_with()
@@ -111,12 +111,12 @@ class BackendUnderTest:
 
     @property
     def engine_calls(self) -> EngineFaults | None:
-        """The seam of the engine, None where the backend has none."""
+        """The seam of the engine, None if the backend has none."""
         return EngineFaults.of_backend(self.backend)
 
     @property
     def faults(self) -> EngineFaults:
-        """The same; NotApplicable where the backend has none."""
+        """The seam of the engine; NotApplicable if the backend has none."""
         if self.engine_calls is None:
             raise NotApplicable("its engine cannot be made to fail (see SupportsEngineCalls)")
         return self.engine_calls
@@ -146,7 +146,7 @@ class BackendUnderTest:
 
     @property
     def is_recognisable(self) -> bool:
-        """Whether the model is declared to recognise what it is fed, and so must do so."""
+        """Whether the model is declared to recognise the speech that it is fed, and must do so."""
         return self.speech_source.kind != "unknown"
 
     @property
@@ -161,7 +161,7 @@ class BackendUnderTest:
 
     @property
     def part(self) -> str:
-        """What a pass of the chosen part of the suite shows, empty for all of the suite."""
+        """The verdict if the chosen part of the suite passes, empty for all of the suite."""
         if self.replay is not None:
             return "the session passes"
         return "the chosen rules pass" if self.rules else ""
@@ -181,12 +181,12 @@ class BackendUnderTest:
 
     @property
     def policy(self) -> str | None:
-        """The policy of its streams, None where the backend declares none."""
+        """The policy of its streams, None if the backend declares none."""
         return self.stream_options.get("policy", next(iter(self.spec.policies), None))
 
     @property
     def max_delay(self) -> float | None:
-        """The declared delay of that policy, None where none is declared."""
+        """The declared delay of that policy, None if none is declared."""
         return self.spec.delay_of(self.policy)
 
     def load_with(self, **changes: Any) -> Backend:
@@ -197,7 +197,7 @@ class BackendUnderTest:
     def another_backend(self) -> Backend:
         """Load the backend once more, for this rule alone."""
         self.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
-        return self._opened.enter_context(self.opened_elsewhere(self.load_with()))
+        return self._opened.enter_context(self.closing(self.load_with()))
 
     def has(self, capability: str) -> bool:
         """Return whether the spec declares *capability*."""
@@ -211,7 +211,7 @@ class BackendUnderTest:
         of: Backend | None = None,
         **changes: Any,
     ) -> StreamDriver:
-        """Open a stream, in which *audio* waits; `changes` are arguments of create_processor."""
+        """Open a stream and insert *audio*; `changes` are arguments of create_processor."""
         arguments = {**self.stream_options, **changes}
         backend = of or self.backend
         if id(backend) not in self._monitors:
@@ -229,7 +229,7 @@ class BackendUnderTest:
         return driver
 
     def speech(self, count: int, **how: Any) -> Stimulus:
-        """Return *count* words, or more where the policy decodes no less, and note their recipe."""
+        """Return *count* words, or more if the policy needs more audio, and note their recipe."""
         stimulus = self.speech_source.speech(count, **how)
         while self.policy == LONG_FORM and stimulus.seconds < LONG_FORM_DELAY:
             count *= 2
@@ -237,7 +237,7 @@ class BackendUnderTest:
         return self.log_stimulus(stimulus)
 
     def log_stimulus(self, stimulus: Stimulus) -> Stimulus:
-        """Note how *stimulus* was made and return it."""
+        """Note the recipe of *stimulus* and return it."""
         if stimulus.recipe not in self.recipes:
             self.recipes.append(stimulus.recipe)
         return stimulus
@@ -260,7 +260,7 @@ class BackendUnderTest:
         return driver
 
     def play(self, *parts: NDArray[np.float32] | float, **changes: Any) -> StreamDriver:
-        """Feed a new stream audio, and silences of so many seconds; finish and return it."""
+        """Feed a new stream audio, and silences given in seconds; finish and return it."""
         driver = self.stream(**changes)
         for part in parts:
             if isinstance(part, float):
@@ -279,9 +279,9 @@ class BackendUnderTest:
         self, tokens: Sequence[ASRToken], stimulus: Stimulus | None = None
     ) -> Sequence[ASRToken]:
         """
-        Return *tokens* if there are any, because a rule about text is not passed by silence.
+        Return *tokens* if there are any, because silence must not pass a rule about text.
 
-        None are an AssertionError where the model must recognise the speech, else NotApplicable.
+        Otherwise raise AssertionError if the model must recognise the speech, else NotApplicable.
         """
         if tokens:
             return tokens
@@ -293,15 +293,15 @@ class BackendUnderTest:
         raise NotApplicable(f"no tokens came back for {what}; use --model digits")
 
     def cached(self, key: str, make: Callable[[], _T]) -> _T:
-        """Return the result of the first *make* that was called for *key*."""
+        """Return the result of *make*, which is called once for each *key*."""
         if key not in self._cache:
             self._cache[key] = make()
         value: _T = self._cache[key]
         return value
 
     @contextmanager
-    def opened_elsewhere(self, backend: Backend) -> Iterator[Backend]:
-        """Close a backend that was loaded for the block; LIFE-10 judges what that raises."""
+    def closing(self, backend: Backend) -> Iterator[Backend]:
+        """Close *backend* after the block, whatever that raises, because LIFE-10 judges it."""
         try:
             yield backend
         finally:
@@ -309,7 +309,7 @@ class BackendUnderTest:
                 backend.close()
 
     def left_behind(self, printed: str) -> Iterator[Violation]:
-        """Yield what a test or session left: what was *printed*, and forked copies."""
+        """Yield the violations of a test or session that *printed* text or left a forked copy."""
         if printed:
             line = [*printed.strip().splitlines(), ""][0]
             yield Violation("PKG-06", f"{line!r} was written to standard output")
@@ -317,14 +317,14 @@ class BackendUnderTest:
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
 
     def begin_rule(self) -> None:
-        """Drop what the last rule noted."""
+        """Forget what the last test noted."""
         for noted in (self.notes, self.recipes, self.call_logs, self.violations, self._monitors):
             noted.clear()
 
     def end_rule(self) -> None:
-        """Close what the rule opened, and take the violations that its monitors found."""
+        """Close what the test opened, and collect the violations that its monitors found."""
         with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
-            self._opened.close()  # each of them, whatever another one raises
+            self._opened.close()  # all of them, even if one raises
         for monitor in self._monitors.values():
             monitor.settle()
             self.violations += monitor.violations
@@ -347,11 +347,11 @@ def find_backend(
     **chosen: Any,
 ) -> BackendUnderTest:
     """
-    Return the installed backend *name*, not yet loaded; *replay* is the document of a session.
+    Return the installed backend *name*, not yet loaded; *replay* is a session as JSON.
 
-    Options are given by name, as KEY=VALUE strings in *pairs*, or both.  A backend that is not
-    installed or is broken raises BackendUnavailable, a pair that sets no such option or a document
-    of something else OptionError.
+    Options are given by name, as KEY=VALUE strings in *pairs*, or both.  Raises BackendUnavailable
+    for a backend that is not installed or is broken, and OptionError for a pair that sets no
+    declared option, or JSON that is not a session.
     """
     registry = Registry()
     spec, owner = registry.spec(name), registry.owner(name)

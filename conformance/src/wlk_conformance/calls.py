@@ -1,4 +1,4 @@
-"""Record the calls of a backend, what they returned, and what must not escape from them."""
+"""Record the calls of a backend and their results, and contain what must not escape from them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: of the call that runs, of a forked copy
+RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: the running call, a call in a forked copy
 LINES = 14  # calls kept, because the last ones before a failure explain most
 TEXT = 200  # characters shown of the tokens of one emission
-PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
-LIMIT = 30.0  # seconds: a held call that has not begun or ended by then is stuck
-#: The rule that a call breaks which raises without a reason, hangs or ends the process.
+PROMPT = 5.0  # seconds within which a call that waits for nothing returns, on any machine
+LIMIT = 30.0  # seconds after which a held call that has not begun or ended counts as stuck
+#: The rule that a call breaks if it raises without a reason, hangs or ends the process.
 RULES_OF_CALLS = {
     "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
     "insert_audio_chunk": "IN-04", "get_buffer": "HYP-01", "process_iter": "IN-05",
@@ -38,15 +38,15 @@ RULES_OF_CALLS = {
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
     """
-    A call raised what ends a program, such as SystemExit, which is its cause.
+    A call raised an exception that ends a program, such as SystemExit, which is the cause.
 
-    It is an Exception, so that the call fails like any other and the program goes on.
+    This is an Exception, so that the call fails like any other and the suite continues.
     """
 
 
 @attrs.frozen
 class CallRecord:
-    """The call that ran last in a process; `action` is its number in a session, from 1."""
+    """The last call in a process, and its action in a session, from 1; `moves` counts changes."""
 
     moves: int
     action: int = 0
@@ -60,33 +60,33 @@ class CallRecord:
 
     @classmethod
     def read(cls, path: Path) -> CallRecord:
-        """Return what the process with the record *path* wrote, whatever has become of it."""
+        """Return the record that a process wrote to *path*, even if that process has died."""
         try:
             moves, action, call, stream = _fields(path.read_bytes()[RECORD])
             return cls(int(moves), int(action), call, stream)
-        except (OSError, ValueError):  # it has not begun
+        except (OSError, ValueError):  # no call was recorded
             return cls(0)
 
 
 class Calls:
     """
-    The calls of a backend that run in this process, and a record of them that outlives it.
+    The running calls of a backend, and a record of the last one that outlives this process.
 
-    The record is memory, shared with the file *path* and with forked copies of the process, because
-    a call may end the process.  Any thread may call.
+    The record is in memory shared with the file *path* and with forked copies of the process,
+    because a call may end the process.  Any thread may call.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.action = 0  #: the number of the action of a session that is done
+        self.action = 0  #: number of the session's current action, 0 outside of a session
         self._pid = os.getpid()
-        self._memory = mmap.mmap(-1, COPY.stop)  # which forked copies share
+        self._memory = mmap.mmap(-1, COPY.stop)  # shared with forked copies
         if path is not None:
             path.write_bytes(bytes(COPY.stop))
             with path.open("r+b") as file:
                 self._memory = mmap.mmap(file.fileno(), COPY.stop)
         self._moves = 0
-        self._open: dict[int, tuple[str, str, int]] = {}
-        self._numbers = 0
+        self._running: dict[int, tuple[str, str, int]] = {}
+        self._last_number = 0
         self._lock = threading.Lock()
 
     @contextmanager
@@ -94,18 +94,18 @@ class Calls:
         """
         Record a call of the backend while it runs.
 
-        A forked copy of the process in which the call returns ends here, because it would go on as
-        a second suite.  What the call raises is Escaped unless it is an Exception.
+        If the call also returns in a forked copy of the process, that copy ends here, because it
+        would continue as a second suite.  Anything raised that is not an Exception is Escaped.
         """
         with self._lock:
-            self._numbers += 1
-            number = self._numbers
-            self._open[number] = (call, stream, self.action)
+            self._last_number += 1
+            number = self._last_number
+            self._running[number] = (call, stream, self.action)
             self._write()
         try:
             yield
         except BaseException as error:
-            # Python raises Ctrl-C in the main thread alone.
+            # Python raises Ctrl-C only in the main thread.
             is_main = threading.current_thread() is threading.main_thread()
             if isinstance(error, Exception) or (is_main and isinstance(error, KeyboardInterrupt)):
                 raise
@@ -115,25 +115,25 @@ class Calls:
         finally:
             self.end_copy(call, stream)
             with self._lock:
-                del self._open[number]
+                del self._running[number]
                 self._write()
 
     def end_copy(self, call: str, stream: str = "") -> None:
-        """End this process, and leave a note of *call*, if it is a forked copy of the suite."""
+        """Note *call* and end this process if it is a forked copy of the suite."""
         if os.getpid() != self._pid:
             self._note(COPY, call, stream)
             os._exit(0)
 
     def take_copies(self) -> str:
-        """Return the call that also returned in a forked copy since the last time, or nothing."""
+        """Return and forget the call that also returned in a forked copy, "" for none."""
         returned = " of ".join(filter(None, _fields(self._memory[COPY])))
         self._note(COPY)
         return returned
 
     def _write(self) -> None:
-        """Write the call that began last and has not ended."""
+        """Record the newest call that is still running."""
         self._moves += 1
-        call, stream, action = next(reversed(self._open.values()), ("", "", 0))
+        call, stream, action = next(reversed(self._running.values()), ("", "", 0))
         self._note(RECORD, str(self._moves), str(action), call, stream)
 
     def _note(self, where: slice, *fields: str) -> None:
@@ -151,7 +151,7 @@ class CallLog:
     calls: int = attrs.field(default=0, init=False)
 
     def note(self, name: str, args: tuple[Any, ...], result: object) -> None:
-        """Add the line of a call; a *result* that is a string is what it raised."""
+        """Add a line for a call; a *result* that is a string says what it raised."""
         text = result if isinstance(result, str) else ""
         if isinstance(result, Emission):
             words = (f"{t.text!r}@{t.start:.2f}-{t.end:.2f}" for t in result.committed)
@@ -164,26 +164,26 @@ class CallLog:
 
     def __str__(self) -> str:
         dropped = self.calls - len(self.lines)
-        head = [f"... {dropped} calls before ..."] if dropped else []
+        head = [f"... {dropped} earlier calls ..."] if dropped else []
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
 
 
 def threaded(call: Callable[[], object]) -> Future[object]:
-    """Make *call* on a new daemon thread; the future has what it returned or raised."""
+    """Run *call* on a new daemon thread; the future has its result or exception."""
     future: Future[object] = Future()
 
-    def make() -> None:
+    def run() -> None:
         try:
             future.set_result(call())
         except BaseException as error:  # noqa: BLE001 -- whoever waits raises or reports it
             future.set_exception(error)
 
-    threading.Thread(target=make, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
     return future
 
 
 def ends_within(seconds: float, *calls: Future[object]) -> bool:
-    """Wait for the end of *calls*, so many *seconds* at most; return whether all have ended."""
+    """Wait at most *seconds* for *calls* to end; return whether all have."""
     return not wait(calls, seconds).not_done
 
 
@@ -192,21 +192,21 @@ def while_held(
     act: Callable[[], None],
     held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
 ) -> Future[object]:
-    """Make *call* on a new thread, and *act* here while the engine is *held*, else at once."""
+    """Run *call* on a new thread and *act* on this one, with the engine *held* if possible."""
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
         begun.set()
         go_on.wait(LIMIT)
 
-    def make() -> None:
+    def run() -> None:
         if held is None:
             begun.set()
         call()
 
     with nullcontext() if held is None else held(hold):
-        calling = threaded(make)
-        calling.add_done_callback(lambda _: begun.set())  # it may call no engine
+        calling = threaded(run)
+        calling.add_done_callback(lambda _: begun.set())  # if it does not call the engine
         try:
             begun.wait(LIMIT)
             act()

@@ -14,12 +14,12 @@ from wlk_core.cli.terminal import print_error, usage_line
 from wlk_core.errors import WLKError
 
 _PROGRAM = "wlk-conformance"
-_INTERRUPTED = 130  # the status of a program that Ctrl-C ended
+_INTERRUPTED = 130  # exit status of a program ended by Ctrl-C
 EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_USAGE = 0, 1, 2
 
 
 def run() -> None:
-    """Run the command; errors are one line each."""
+    """Run the command and print each error on one line."""
     show_warnings(_PROGRAM)
     try:
         sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
@@ -49,21 +49,21 @@ def run() -> None:
 @click.option(
     "--words",
     metavar="digits|DIR",
-    help="Words that the model recognises, if its spec does not state it: spoken digits, or a "
-    "folder of recordings, WAV or FLAC files with a .txt of their words beside each.",
+    help="Words that the model recognises, if its spec does not declare them: spoken digits, or a "
+    "folder of WAV or FLAC recordings, each with a .txt of its words.",
 )
 @click.option(
     "--rule",
     "rules",
     metavar="ID",
     multiple=True,
-    help="Test this rule only, such as TIME-05; may be repeated. It gives no verdict.",
+    help="Test only this rule, such as TIME-05; may be repeated. Gives no verdict.",
 )
 @click.option(
     "--explain",
     "explained",
     metavar="RULE",
-    help="Explain a rule, its input and the usual causes of a failure, and exit.",
+    help="Print a rule and the usual causes of a failure, and exit.",
 )
 @click.option(
     "--report",
@@ -92,7 +92,7 @@ def run() -> None:
     "--replay",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Play the session of a file that an earlier run wrote, and nothing else.",
+    help="Play only the session in this file, which an earlier run wrote.",
 )
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(
@@ -112,7 +112,7 @@ def main(
 
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
-    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- imports numpy
     from wlk_conformance.suite import explain  # noqa: PLC0415 -- likewise
     from wlk_conformance.suite_run import run_suite  # noqa: PLC0415 -- likewise
 
@@ -120,7 +120,7 @@ def main(
         click.echo(explain(explained))
         sys.exit(0)
     if backend is None:
-        raise click.UsageError("expected the name of a backend, BACKEND; got none")
+        raise click.UsageError("expected the name of a backend (BACKEND), got none")
     if words not in (None, "digits"):
         OpenSpeech.read(Path(words))  # fails before the backend is loaded
         words = str(Path(words).resolve())
@@ -144,5 +144,5 @@ def main(
 
 
 def _show_progress(rule: str | None) -> None:
-    # The line is erased, so that no progress remains on the screen.
+    # Erase the line first, so that no old progress remains on the screen.
     click.echo(f"\r\x1b[K{f'{rule} ...' if rule else ''}", err=True, nl=False)

@@ -1,4 +1,4 @@
-"""Compare transcripts, with messages that explain a difference; align words, count errors."""
+"""Compare transcripts with messages that explain the difference; align words, count errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _distances(
 def check_clock(actual: float, expected: float) -> None:
     """Assert that `processed_up_to` is what the clock of samples and silences expects."""
     if abs(actual - expected) > CLOCK_ERROR:
-        raise AssertionError(f"processed_up_to is {actual:.6f} s, by the clock {expected:.6f} s")
+        raise AssertionError(f"processed_up_to is {actual:.6f} s, expected {expected:.6f} s")
 
 
 def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
@@ -73,7 +73,7 @@ def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
 def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, float]]:
     """Return the words of `words_of`, each with the start of its token; "15" is "one", "five"."""
     words: list[tuple[str, float]] = []
-    is_inside = False  # of a word that the next token may continue
+    is_inside = False  # a word that the next token may continue
     for token in tokens:
         for character in letters(token.text):
             if character == " ":
@@ -112,7 +112,7 @@ def check_same(
         error = max(abs(second.start - first.start - shift), abs(second.end - first.end - shift))
         if error > tolerance:
             raise AssertionError(
-                f"{what}: {first.text!r} lies at {first.start:.3f}-{first.end:.3f} s"
+                f"{what}: {first.text!r} is at {first.start:.3f}-{first.end:.3f} s"
                 + (f", {shift:g} s later" if shift else "")
                 + f" in the first stream and at {second.start:.3f}-{second.end:.3f} s in the "
                 f"second ({error:.3f} s off, {tolerance:g} s allowed)"
@@ -143,21 +143,21 @@ def check_words(words: Sequence[Word], tokens: Sequence[ASRToken], *, what: str)
 def check_times(
     words: Sequence[Word], tokens: Sequence[ASRToken], *, tolerance: float, shift: float = 0.0
 ) -> None:
-    """Assert that each token lies where its word was spoken, one token for each word."""
+    """Assert that each word has one token, at the time when it was spoken."""
     if len(words) != len(tokens):
-        raise AssertionError(f"expected {len(words)} tokens, one a word, got {len(tokens)}")
+        raise AssertionError(f"expected {len(words)} tokens, one per word, got {len(tokens)}")
     for word, token in zip(words, tokens, strict=True):
         error = max(abs(token.start - word.start - shift), abs(token.end - word.end - shift))
         if error > tolerance:
             raise AssertionError(
                 f"{token.text!r} was spoken at {word.start + shift:.3f}-{word.end + shift:.3f} s "
-                f"and its token lies at {token.start:.3f}-{token.end:.3f} s "
+                f"but its token is at {token.start:.3f}-{token.end:.3f} s "
                 f"({error:.3f} s off, {tolerance:g} s allowed)"
             )
 
 
 def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[float]:
-    """Return by how many seconds each recognised word starts late; none for whole recordings."""
+    """Return the seconds by which recognised words start late; none for whole recordings."""
     timed, spoken = timed_words(tokens), words_of(words)
     if len(spoken) > len(words):
         return []

@@ -1,4 +1,4 @@
-"""Faults on request: engine calls that fail, wait, end early or are taken together."""
+"""Make engine calls fail, wait, end early or run in one batch, as a test requests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from wlk_core.online.engine_calls import EngineCalls, EngineRun
 
 
-class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested, no mistake
-    """The fault that `EngineFaults` raises in place of an engine, because a test requested it."""
+class EngineFault(RuntimeError):  # noqa: N818 -- a test requested it
+    """The error that `EngineFaults` raises in place of an engine, at the request of a test."""
 
 
-# In turn by the number of the call, because a wrapper may catch the errors of its client alone: of
-# one whose server does not answer, has gone, or answers what cannot be parsed.
+# Used in turn, by the number of the call, because a wrapper may catch only the errors of its client
+# library: for a server that does not answer, is gone, or sends what cannot be parsed.
 KINDS = (
     EngineFault,
     *(
@@ -36,7 +36,7 @@ KINDS = (
 
 class EngineFaults:
     """
-    What a test does to the engine calls of a backend, as its `EngineCalls.intercept`.
+    Inject the faults that a test requests into engine calls, as `EngineCalls.intercept`.
 
     The attributes may be set from any thread and act on the next call; `failing`, `cutting`,
     `spelling` and `held` set them for a block.
@@ -49,14 +49,14 @@ class EngineFaults:
         self.fail_before: frozenset[int] = frozenset()
         #: The same after the engine ran: a cache that it changed is ahead of its stream.
         self.fail_after: frozenset[int] = frozenset()
-        #: Numbers of calls whose answer ends early, as at an end of text, a repetition guard or a
-        #: full context, each with the share of its text to keep, from 0 to 1.
+        #: Numbers of calls whose answer ends early, as after an end-of-text token, a repetition
+        #: guard or a full context, each with the share of its text to keep, from 0 to 1.
         self.cut_short: Mapping[int, float] = {}
         self.cut_count = 0  #: answers that were cut; one that cannot be cut stays whole
-        self.raised = 0  #: faults, those of a batch and then of its call alone both
+        self.raised = 0  #: faults; a call that fails in a batch and then alone counts twice
         self.spell: Callable[[str], str] | None = None  #: gives each word of an answer another text
         self.answers: list[tuple[str, ...]] = []  #: the texts of each answer that was spelled
-        #: Run by the calling thread before the engine; it may wait, and no lock is held meanwhile.
+        #: Run by the calling thread before the engine, with no lock held; it may wait.
         self.before_call: Callable[[], None] | None = None
         self._counting = threading.Lock()
         self._batches: _HeldBatches | None = None
@@ -68,12 +68,12 @@ class EngineFaults:
 
     @classmethod
     def of(cls, calls: EngineCalls) -> EngineFaults:
-        """Return what intercepts *calls*, set up by the first call of this function."""
+        """Return the faults of *calls*, which are installed by the first call of this function."""
         return calls.intercept if isinstance(calls.intercept, cls) else cls(calls)
 
     @classmethod
     def of_backend(cls, backend: object) -> EngineFaults | None:
-        """Return the faults of a backend's engine calls, None where it has no such seam."""
+        """Return the faults of a backend's engine calls, None if it has no such seam."""
         return cls.of(backend.engine_calls) if isinstance(backend, SupportsEngineCalls) else None
 
     @property
@@ -83,7 +83,7 @@ class EngineFaults:
 
     @property
     def together(self) -> int:
-        """The number of calls that a run of a batched engine waits for; 0 for none."""
+        """The number of calls that a run of a batched engine waits for, 0 to wait for none."""
         return 0 if self._batches is None else self._batches.together
 
     @together.setter
@@ -96,12 +96,12 @@ class EngineFaults:
     def failing(
         self, numbers: Iterable[int], *, after: bool = False
     ) -> AbstractContextManager[None]:
-        """Fail calls, numbered from now on: 1 is the next one; *after* the engine has run."""
+        """Fail calls by number, 1 for the next one, before the engine runs or *after* it has."""
         failing = frozenset(self.count + number for number in numbers)
         return self._set("fail_after" if after else "fail_before", failing, frozenset())
 
     def cutting(self, shares: Mapping[int, float]) -> AbstractContextManager[None]:
-        """Cut answers short, numbered from now on: 1 is the next one."""
+        """Cut the answers of calls short, by number, 1 for the next one."""
         cuts = {self.count + number: share for number, share in shares.items()}
         return self._set("cut_short", cuts, {})
 
@@ -111,7 +111,7 @@ class EngineFaults:
 
     @contextmanager
     def spelling(self, spell: Callable[[str], str]) -> Iterator[list[tuple[str, ...]]]:
-        """Spell the words of each answer; yields the list of their texts."""
+        """Replace the text of each word of an answer; yields the list of the new texts."""
         self.answers = []
         with self._set("spell", spell, None):
             yield self.answers
@@ -131,7 +131,7 @@ class EngineFaults:
 
     def __call__(self, run: EngineRun) -> Sequence[Any]:
         """Answer the calls of *run* with the faults that are set."""
-        if not self.calls.is_batching:  # else each call was held before it was taken
+        if not self.calls.is_batching:  # else each call was held by itself
             self.hold()
         self._fail(self.fail_before, run.numbers, when="before")
         answers = [self._spelled(answer) for answer in run.answer()]

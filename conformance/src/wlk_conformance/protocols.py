@@ -1,10 +1,10 @@
 """
-Prove a protocol of any distribution: its sessions without sockets, and the rules that all keep.
+Test a protocol of any distribution, without sockets, against the rules for all protocols.
 
     python -m wlk_conformance.protocols my_protocol.tests.client:CLIENT
 
 CLIENT is a `Client`: what a client of the protocol sends and how it reads text.  The rules are
-listed in docs/protocols.md.  The speech is a signal, see `speech`, so that no model is needed.
+listed in docs/protocols.md.  No model is needed, because the speech is a signal, see `speech`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import Message, StreamSettings
 
-_BLOCKS = 10  # of a second; each is a word or silence
-_PAUSE_BLOCKS = 8  # after which an utterance is over
-_LOUD = 1000  # the sample of word n is n more
+_BLOCKS = 10  # blocks per second; each is a word or silence
+_PAUSE_BLOCKS = 8  # blocks of silence that end an utterance
+_LOUD = 1000  # each sample of word n is this + n
 _COUNT = 12
 _WORDS = [f"w{word}" for word in range(_COUNT)]
-#: The model of played sessions, which takes a prompt and speaks English and German.
+#: The model of played sessions, which takes a prompt and recognises English and German.
 CARD = ModelCard(
     name="played",
     language="en",
@@ -64,13 +64,13 @@ CARD = ModelCard(
 
 
 def speech(words: Iterable[int | None], rate: int = 16_000) -> bytes:
-    """Return 16-bit audio at *rate*, a tenth of a second for each number of a word or None."""
+    """Return 16-bit audio at *rate*, a tenth of a second per word number, None for silence."""
     samples = [0 if word is None else _LOUD + word for word in words]
     return np.repeat(np.array(samples, "<i2"), rate // _BLOCKS).tobytes()
 
 
 class PlayedStream:
-    """Stand for the stream of a model that hears `speech`; `take` returns its events."""
+    """A fake stream of a model that recognises `speech`; `take` returns its events."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
@@ -79,14 +79,14 @@ class PlayedStream:
         self._blocks = 0
         self._silence = _PAUSE_BLOCKS
         self._pending: tuple[ASRToken, ...] = ()
-        self.events: deque[Event] = deque()  #: that were not taken yet
+        self.events: deque[Event] = deque()  #: not yet taken
 
     @property
     def _now(self) -> float:
         return self._blocks / _BLOCKS
 
     def receive(self, data: bytes) -> None:
-        """Hear audio: a word is committed when the next one, or a pause, has come."""
+        """Take audio; a word is committed when the next word or a pause has followed it."""
         self._data += data
         size = 2 * (self.settings.rate // _BLOCKS)
         while len(self._data) >= size:
@@ -111,7 +111,7 @@ class PlayedStream:
         self.events.append(Endpoint(self._now, reason, self._now))
 
     def mark(self, name: str) -> None:
-        """Answer a mark."""
+        """Report the state at a mark."""
         self.events.append(
             Marked(
                 name=name,
@@ -129,19 +129,19 @@ class PlayedStream:
         self.events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
 
     def fail(self) -> None:
-        """Let the engine fail for good."""
+        """Report an engine failure that ends the stream."""
         error = BackendError("GPU 0 is lost", retryable=False)
         self.events.append(Failure(error, True, self._now))
         self.events.append(End(audio_time=self._now, stats=StreamStats(), latency=None))
 
     def take(self) -> list[Event]:
-        """Return and forget the events so far."""
+        """Return and forget the pending events."""
         events = [*self.events]
         self.events.clear()
         return events
 
     def close(self) -> None:
-        """Do nothing more."""
+        """Note that the stream is closed."""
         self.is_closed = True
 
     def _flush(self) -> None:
@@ -153,28 +153,28 @@ class PlayedStream:
 
 @attrs.frozen(kw_only=True)
 class Client:
-    """What a client of a protocol does."""
+    """What a client of a protocol sends and reads."""
 
     route: SocketRoute | TcpRoute
-    audio: Callable[[bytes], Sequence[str | bytes]]  #: returns the messages of a part of the audio
-    end: Sequence[str | bytes]  #: messages after the audio, so that the session ends with its words
+    audio: Callable[[bytes], Sequence[str | bytes]]  #: returns the messages for a part of the audio
+    end: Sequence[str | bytes]  #: messages after the audio that end the session
     text: Callable[[Sequence[Message]], str]  #: returns the text in all messages of the server
-    query: str = ""  #: of its address, as "encoding=linear16"
+    query: str = ""  #: of the address, such as "encoding=linear16"
     begin: Sequence[str | bytes] = ()  #: messages before the audio
-    rate: int = 16_000  #: samples a second of the audio
-    part_bytes: int = 2  #: a part of the audio has a multiple of these
-    has_pauses: bool = True  #: words may follow a pause, where a client of commands has its end
+    rate: int = 16_000  #: samples per second of the audio
+    part_bytes: int = 2  #: a part of the audio is a multiple of this size
+    has_pauses: bool = True  #: words may follow a pause, unless it ends the session
 
 
 class SilentStream:
-    """Stand for the stream of a model of which nothing comes; `calls` are what it was told."""
+    """A fake stream of a model that emits nothing; `calls` has the calls made on it."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.settings = settings
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        """Return a method that notes its call, audio by the number of its bytes."""
+        """Return a method that notes its calls, with audio as a number of bytes."""
 
         def call(*arguments: str | bytes) -> None:
             noted = (len(each) if isinstance(each, bytes) else each for each in arguments)
@@ -191,7 +191,7 @@ class PlayedSession:
     """
     A session of a protocol without sockets; `messages` are all of its answers.
 
-    *stream* stands for the streams of the model: `PlayedStream` or `SilentStream`.
+    *stream* is the class of its fake streams: `PlayedStream` or `SilentStream`.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class PlayedSession:
         self.messages: list[Message] = [*self.protocol.begin()]
 
     def send(self, *messages: str | bytes) -> list[Message]:
-        """Let the protocol receive *messages*, and what they make happen; return the answers."""
+        """Pass *messages* and the events they cause to the protocol; return its answers."""
         before = len(self.messages)
         for message in messages:
             self.messages += self.protocol.receive(message)
@@ -226,25 +226,25 @@ class PlayedSession:
                         self.streams.append(self._stream(self.audio.settings))
                         self.audio.open(self.streams[-1])
                     self.audio.proceed()
-            except WLKError as error:  # of the model's stream, as the server hands it on
+            except WLKError as error:  # of the model's stream, which the server passes on
                 self.messages += self.protocol.refuse(as_request_error(error))
                 self.audio.drop_waiting()
             self.happen()
         return self.messages[before:]
 
     def happen(self, *events: Event) -> list[Message]:
-        """Let *events*, and those that streams have, happen; return the answers."""
+        """Pass *events* and those pending in streams to the protocol; return its answers."""
         before = len(self.messages)
         pending = [(stream, stream.take()) for stream in self.streams]
         if events:
             pending.append((self.audio.segment.stream, [*events]))
-        for stream, found in pending:
-            for event in self.audio.events(stream, found):
+        for stream, taken in pending:
+            for event in self.audio.events(stream, taken):
                 self.messages += self.protocol.handle(event)
         return self.messages[before:]
 
     def shut_down(self) -> list[Message]:
-        """Let the server end the session; return the answers."""
+        """End the session as a server that shuts down does; return the answers."""
         before = len(self.messages)
         self.messages += self.protocol.end()
         self.happen()
@@ -254,7 +254,7 @@ class PlayedSession:
 def _played(
     client: Client, data: bytes, seconds: float, *, noise: Sequence[str | bytes] = ()
 ) -> PlayedSession:
-    """Play a session up to its end, in parts, with a message of *noise* before each of them."""
+    """Play a session without its end, in parts, with a message of *noise* before each part."""
     size = max(1, round(seconds * client.rate * 2 / client.part_bytes)) * client.part_bytes
     session, waiting = PlayedSession(client), deque(noise)
     session.send(*client.begin)
@@ -266,7 +266,7 @@ def _played(
 
 
 def _words_of(client: Client, seconds: float, **how: Any) -> list[str]:
-    """Return the words that come for the speech of `_WORDS`, which has some long pauses."""
+    """Return the words received for speech of `_WORDS`, which has some long pauses."""
     numbers: list[int | None] = [None] * 3
     for word in range(_COUNT):
         is_pause = client.has_pauses and word in {4, 9}
@@ -278,9 +278,9 @@ def _words_of(client: Client, seconds: float, **how: Any) -> list[str]:
 
 def _has_every_word(client: Client) -> str | None:
     for seconds in (0.001, 0.0301, 0.25, 60.0):
-        found = _words_of(client, seconds)
-        if found != _WORDS:
-            return f"parts of {seconds} s: expected {_WORDS}, got {found}"
+        words = _words_of(client, seconds)
+        if words != _WORDS:
+            return f"parts of {seconds} s: expected {_WORDS}, got {words}"
     return None
 
 
@@ -289,48 +289,48 @@ def _takes_anything(client: Client) -> str | None:
     noise += ["[" * 100_000, '{"type": ' + "9" * 5000 + "}"]
     if isinstance(client.route, TcpRoute):
         noise = [text.encode() + b"\n" for text in noise if isinstance(text, str)]
-    quiet = [text for text in noise if text]  # an empty message is an end at some
+    quiet = [text for text in noise if text]  # an empty message ends some sessions
     noise += [*client.begin, *client.end, *client.audio(bytes(3200))] * 3
     for seed in range(20):
         session = PlayedSession(client)
         for number in np.random.default_rng(seed).permutation(len(noise)):
             session.send(noise[number])
         json.dumps(session.messages)
-    found = _words_of(client, 0.5, noise=quiet)
-    return None if found == _WORDS else f"wrong messages between the audio made {found} of it"
+    words = _words_of(client, 0.5, noise=quiet)
+    return None if words == _WORDS else f"invalid messages: expected {_WORDS}, got {words}"
 
 
 def _ends_with_every_word(client: Client) -> str | None:
     session = _played(client, speech([0, 1, 2], client.rate), 0.25)
     session.shut_down()
-    session.send(*client.audio(speech([3], client.rate)))  # its client does not know yet
+    session.send(*client.audio(speech([3], client.rate)))  # the client does not know yet
     if not session.audio.is_over:
         return "a shutdown does not end the session"
-    found = client.text(session.messages).split()
-    if found != _WORDS[:3]:
-        return f"a shutdown makes {found} of {_WORDS[:3]}"
+    words = client.text(session.messages).split()
+    if words != _WORDS[:3]:
+        return f"a shutdown: expected {_WORDS[:3]}, got {words}"
     return "a second shutdown sends messages" if session.shut_down() else None
 
 
 def _reports_a_failure(client: Client) -> str | None:
     session = _played(client, speech([0, 1], client.rate), 60.0)
     session.streams[0].fail()
-    told = json.dumps(session.happen())
-    if "error" not in told.lower() and "fail" not in told.lower():
-        return f"a failure of the engine is not reported: {told}"
-    return "the cause of a failure is for the log" if "GPU" in told else None
+    sent = json.dumps(session.happen())
+    if "error" not in sent.lower() and "fail" not in sent.lower():
+        return f"a failure of the engine is not reported: {sent}"
+    return "the cause of a failure is sent, and not only logged" if "GPU" in sent else None
 
 
 def _answers_a_refusal(client: Client) -> str | None:
     error = RequestError("no place is left", status=503, code="server_overloaded")
-    told = json.dumps([*PlayedSession(client).protocol.refuse(error)])
-    return None if str(error) in told else f"a refusal is not told: {told}"
+    sent = json.dumps([*PlayedSession(client).protocol.refuse(error)])
+    return None if str(error) in sent else f"a refusal is not reported: {sent}"
 
 
-#: Each rule with what it says and its check, which returns why it is broken, None where it is kept.
+#: The sentence and the check of each rule; a check returns why the rule is broken, or None.
 RULES: dict[str, tuple[str, Callable[[Client], str | None]]] = {
     "PRO-01": ("Every word comes once, in its order, however the audio is cut.", _has_every_word),
-    "PRO-02": ("Nothing that a client sends raises or changes its words.", _takes_anything),
+    "PRO-02": ("No message of a client raises an error or changes its words.", _takes_anything),
     "PRO-03": ("A shutdown ends the session with every word.", _ends_with_every_word),
     "PRO-04": ("A failure of the engine is reported without its cause.", _reports_a_failure),
     "PRO-05": ("A limit of the server is reported.", _answers_a_refusal),
@@ -338,7 +338,7 @@ RULES: dict[str, tuple[str, Callable[[Client], str | None]]] = {
 
 
 def broken_rules(client: Client) -> dict[str, str]:
-    """Return why each broken rule is broken; empty for a protocol that keeps them all."""
+    """Return why each broken rule is broken, by its id; empty if all are kept."""
     broken = {}
     for name, (_, check) in RULES.items():
         try:
@@ -351,7 +351,7 @@ def broken_rules(client: Client) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a line for each rule; return 1 where one is broken."""
+    """Print a line for each rule; return 1 if one is broken."""
     module, _, name = arguments[0].partition(":")
     broken = broken_rules(getattr(importlib.import_module(module), name))
     for rule, (about, _) in RULES.items():

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from wlk_conformance.report import Report, RuleResult
     from wlk_conformance.rules import RuleTest, TestOutcome
 
-# Every pytest run of an environment with the suite imports this module.  Heavy imports stand in the
-# functions below, which run only where there are rules.
+# Every pytest run in an environment with the suite imports this module, so heavy imports are inside
+# the functions below, which run only if rules are collected.
 pytest.register_assert_rewrite("wlk_conformance.suite")
 
 _RUNS = pytest.StashKey["dict[type, _ClassRun]"]()
@@ -26,11 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add options that correspond to those of ``wlk-conformance``."""
     group = parser.getgroup("wlk-conformance", "the contract of streaming speech backends")
     for name, text, how in (
-        ("words", "digits, or a folder of recordings: what is recognised", {}),
+        ("words", "digits, or a folder of recordings: the words that are recognised", {}),
         ("report", "write the report as JSON", {}),
         ("rule", "test this rule only; may be repeated", {"action": "append", "default": []}),
-        ("sessions", "generate so many sessions", {"type": int}),
-        ("seed", "seed of the sessions (default: 0)", {"type": int, "default": 0}),
+        ("sessions", "number of sessions to generate", {"type": int}),
+        ("seed", "seed of the generated sessions (default: 0)", {"type": int, "default": 0}),
         ("speech", "run the speech tier as well", {"action": "store_true"}),
         ("long", "run the long tier as well", {"action": "store_true"}),
     ):
@@ -106,8 +106,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
     before = len(class_run.outcomes)
     outcome = judge(declared, pyfuncitem.obj, class_run.under_test, class_run.outcomes.append)
-    for found in class_run.outcomes[before:]:  # that of the test, and what monitors found in it
-        class_run.check(found)
+    for noted in class_run.outcomes[before:]:  # findings of monitors, then its own outcome
+        class_run.check(noted)
     result = class_run.result(declared.id)
     if outcome.status == "fail":
         pytest.xfail(f"{result.outcome}: {result.detail}")
@@ -125,7 +125,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print the table of every class of rules, and write the report of the last one."""
+    """Print the table of each tested backend, and write the JSON report of the last one."""
     for class_run in config.stash.get(_RUNS, {}).values():
         report = class_run.report
         terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it

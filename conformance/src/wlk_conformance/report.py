@@ -1,4 +1,4 @@
-"""From the outcomes of tests to a verdict: the table and the JSON file."""
+"""Turn the outcomes of tests into a verdict, a table and a JSON report."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
 REASONS: dict[Absence, str] = {
     "not declared": "not declared by the backend",
     "not selected": "not selected",
-    "not testable": "the suite cannot",
+    "not testable": "not testable by the suite",
 }
-PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON document, for ever
+PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON report, for ever
 
 
 @attrs.frozen(kw_only=True)
 class RuleResult:
-    """The outcome of a rule; with `is_first` it failed in a way that makes other rules fail."""
+    """The outcome of a rule; `is_first` means that its failure makes other rules fail."""
 
     id: str
     outcome: Outcome
@@ -40,13 +40,13 @@ class RuleResult:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the run got to it."""
+        """Whether the run reached the rule."""
         return not self.detail.startswith(NOT_REACHED)
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """The judgement of one backend with one model."""
+    """The results of the suite on one backend with one model."""
 
     under_test: BackendUnderTest
     suite: str
@@ -54,7 +54,7 @@ class Report:
 
     @property
     def is_compliant(self) -> bool:
-        """Whether rules were judged and every broken one is declared as a deviation."""
+        """Whether a rule passed, and every failure is a declared deviation or advisory."""
         outcomes = {result.outcome for result in self.rules}
         return "pass" in outcomes and not outcomes & set(BROKEN)
 
@@ -69,16 +69,16 @@ class Report:
         return sum(result.outcome != "n/a" for result in self.rules)
 
     def not_tested(self, absence: Absence) -> list[str]:
-        """Return the ids of the rules that were not tested, for one of the reasons."""
+        """Return the ids of the rules that were not tested, for the reason *absence*."""
         return [result.id for result in self.rules if result.absence == absence]
 
     @classmethod
     def of(
         cls, under_test: BackendUnderTest, outcomes: Sequence[TestOutcome], *, suite: str
     ) -> Report:
-        """Return the judgement of the *outcomes* of tests, by the suite version *suite*."""
+        """Return the report on the *outcomes* of tests, judged by the suite version *suite*."""
         deviations = under_test.spec.deviations
-        # All of them, because a monitor may find that another rule is broken than was tested.
+        # All tests, because a monitor may report a rule that is not under test.
         tests = [test for test, _ in rule_tests(BackendConformance)]
         rules = judge_all(tests, outcomes, deviations=deviations, suite=suite)
         return cls(under_test=under_test, suite=suite, rules=rules)
@@ -136,7 +136,7 @@ class Report:
         if failed:
             text = f"NOT COMPLIANT: {', '.join(first or broken)}"
             if first and broken:
-                text += f"; and, perhaps because of it, {', '.join(broken)}"
+                text += f"; and, perhaps as a result, {', '.join(broken)}"
             if missed := [result.detail for result in failed if not result.is_reached]:
                 reason = missed[-1].removeprefix(NOT_REACHED)
                 text += f"; {len(missed)} of {len(self.rules)} rules not reached: {reason}"
@@ -163,12 +163,11 @@ def judge_all(
     suite: str,
 ) -> tuple[RuleResult, ...]:
     """
-    Return one result a rule, in the contract's order, for the rules that have outcomes.
+    Return a result for each rule that has outcomes, in the order of the contract.
 
-    The first test of a rule gives its sentence.  One failure fails the rule, and a rule is n/a if
-    all of its tests are.  A declared deviation must fail: where the rule holds it is stale.  A
-    failure is advisory if all tests that failed are newer than the version *suite*, which the
-    author pinned.
+    The sentence is that of the rule's first test.  One failure fails the rule, and a rule is n/a if
+    all of its tests are.  A declared deviation is stale if the rule holds.  A failure is advisory
+    if all failed tests are newer than *suite*, the version that the author pinned.
     """
     sentences: dict[str, str] = {}
     since: dict[str, str] = {}
@@ -198,7 +197,7 @@ def judge_all(
             outcome, detail = "pass", "; ".join(filter(None, (each.detail for each in passed)))
         else:
             outcome, detail = "n/a", absent[0].detail
-            # The reason that the caller can do most about comes last.
+            # Of several reasons, the one that the author can do most about is reported.
             kinds = {each.absence for each in absent}
             order: tuple[Absence, ...] = ("not testable", "not selected", "not declared")
             absence = next(kind for kind in order if kind in kinds)

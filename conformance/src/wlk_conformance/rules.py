@@ -1,4 +1,4 @@
-"""Rules of the contract: how a test is declared as one, and what its outcome is."""
+"""Declare the rules of the contract, their tests, and the outcomes of those tests."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SUITE_VERSION = "2.0"  #: moves when a rule is added; `since` and a pinned `suite` compare with it
-MONITORED_SINCE = "2.0"  #: what the monitor of every stream finds is advisory to older suites
+SUITE_VERSION = "2.0"  #: raised when a rule is added; compared with `since` and a pinned `suite`
+MONITORED_SINCE = "2.0"  #: findings of the stream monitor are advisory to older pinned suites
 
 Tier = Literal["contract", "speech", "long"]
 Status = Literal["pass", "fail", "n/a"]
-#: Why a rule is n/a: the backend declares not to have what it is about, it was not selected, or
-#: the suite has no means to test it on this model.
+#: Why a rule is n/a: the backend does not declare the feature, the rule was not selected, or the
+#: suite cannot test it on this model.
 Absence = Literal["not declared", "not selected", "not testable"]
 
-BY_RULE = "not selected by --rule"  # the detail of a rule beside those that were
-NOT_REACHED = "not reached: "  # begins the detail of a test that the run did not get to
+BY_RULE = "not selected by --rule"  # detail of the rules that --rule leaves out
+NOT_REACHED = "not reached: "  # prefix of the detail of a test that the run did not reach
 
 _Test = TypeVar("_Test", bound="Callable[..., None]")
 
 
 class NotApplicable(Exception):  # noqa: N818 -- an outcome, not a mistake
-    """The rule cannot be tested here; the message explains why, `absence` is the kind of reason."""
+    """The rule cannot be tested here; the message explains why, `absence` classifies it."""
 
     def __init__(self, reason: str, absence: Absence = "not testable") -> None:
         super().__init__(reason)
@@ -39,27 +39,27 @@ class RuleTest:
 
     id: str  #: the rule, such as "SIL-04"; several tests may share it
     name: str  #: the test method
-    sentence: str  #: its docstring on one line; that of a rule's first test is the rule
+    sentence: str  #: its docstring on one line; that of the first test is the rule
     since: str = "1.0"  #: the suite version that introduced it
     kinds: str = "G"  #: G any model, O known words, F faults on demand, S known speech
     tier: Tier = "contract"
-    requires: str | None = None  #: the capability without which it does not apply
+    requires: str | None = None  #: capability without which the test does not apply
     causes: tuple[str, ...] = ()  #: the usual mistakes, printed with a failure
-    is_first: bool = False  #: it makes other rules fail, so it is reported before them
+    is_first: bool = False  #: its failure makes other rules fail, so it is reported first
 
 
 @attrs.frozen(kw_only=True)
 class TestOutcome:
     """The outcome of one test of a rule."""
 
-    __test__ = False  # not collected by pytest, whatever imports it
+    __test__ = False  # keeps pytest from collecting it wherever it is imported
 
     rule: str
     test: str
     status: Status
-    detail: str = ""  #: one line, which begins with NOT_REACHED if a hang or a crash came before
+    detail: str = ""  #: one line; begins with NOT_REACHED after a hang or a crash
     explanation: str = ""  #: the full text of a failure
-    absence: Absence = "not testable"  #: the kind of an n/a
+    absence: Absence = "not testable"  #: why it is n/a
     is_first: bool = False
 
     @classmethod
@@ -72,7 +72,7 @@ RULES: dict[str, RuleTest] = {}  #: the first test of each rule, whose sentence 
 
 
 def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _Test]:
-    """Declare a test of *rule_id* by its docstring; see RuleTest for the *declaration*."""
+    """Declare a test of *rule_id*, whose docstring is its sentence; see RuleTest for the rest."""
 
     def declare(test: _Test) -> _Test:
         sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
@@ -87,7 +87,7 @@ def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _T
 
 
 def rule_tests(suite: type) -> Iterator[tuple[RuleTest, Callable[..., None]]]:
-    """Yield the tests of *suite*, a class, in the order of its files and lines."""
+    """Yield the tests of the class *suite* in the order of the contract."""
     for owner in reversed(suite.__mro__):
         for function in vars(owner).values():
             declared: RuleTest | None = getattr(function, "wlk_rule", None)

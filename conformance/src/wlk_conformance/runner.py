@@ -1,4 +1,4 @@
-"""Running one test of a rule, so that anything a backend does becomes an outcome."""
+"""Run one test of a rule, and turn anything that the backend does into an outcome."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest
 
-FRAMES = 4  # innermost frames shown of an exception that no rule expects
-RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
+FRAMES = 4  # innermost stack frames shown of an unexpected exception
+RECIPES = 4  # last inputs shown, so that a failure fits on one screen
 SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
 
 
@@ -32,25 +32,25 @@ def judge(
     note: Callable[[TestOutcome], None],
 ) -> TestOutcome:
     """
-    Run *test* on *under_test* and return its outcome, whatever it raises but Ctrl-C.
+    Run *test* on *under_test* and return its outcome; only Ctrl-C is passed on.
 
-    *note* gets each violation that is found in it as soon as it is known, and the outcome.
+    *note* is called with each violation as soon as it is found, and then with the outcome.
     """
 
-    def take_findings() -> None:
+    def note_findings() -> None:
         for finding in _findings(declared, under_test):
             note(finding)
 
-    under_test.at_finding = take_findings
+    under_test.at_finding = note_findings
     try:
         check_applies(declared, under_test)
         _run(declared, test, under_test)
         outcome = TestOutcome.of(declared, "pass", "; ".join(under_test.notes))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
+    except BaseException as error:  # noqa: BLE001 -- the suite's runner: backends raise anything
         outcome = _outcome_of(error, declared, under_test)
-    take_findings()
+    note_findings()
     note(outcome)
     return outcome
 
@@ -58,13 +58,13 @@ def judge(
 def _run(
     declared: RuleTest, test: Callable[[BackendUnderTest], None], under_test: BackendUnderTest
 ) -> None:
-    """Run *test*, and take what it left on standard output and among the processes."""
+    """Run *test*, and record what it wrote to standard output and which processes it left."""
     under_test.begin_rule()
     processes = children()
     with standard_output() as printed:
         try:
-            is_known = "G" in declared.kinds or "F" in declared.kinds
-            if not is_known and not under_test.is_recognisable:
+            needs_words = "G" not in declared.kinds and "F" not in declared.kinds
+            if needs_words and not under_test.is_recognisable:
                 raise NotApplicable(
                     "needs known words: use --model digits, or --words digits if the model "
                     "recognises them"
@@ -79,29 +79,29 @@ def _run(
 
 def _findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutcome]:
     """
-    Return the violations that monitors found in the test that ran last, one outcome for each rule.
+    Return what monitors found in the last test, as one failed outcome for each rule.
 
-    A rule is reported the first time that it is found, because one is enough, and once more with
-    the session that breaks it.
+    A rule is reported when it is first found broken, and once more when a generated session that
+    breaks it is known.
     """
     outcomes = []
     for violation in under_test.violations:
         rule, advice = violation.rule, violation.advice
-        if (rule, bool(advice)) in under_test.found:
+        if (rule, bool(advice)) in under_test.reported:
             continue
-        under_test.found |= {(rule, False), (rule, bool(advice))}
+        under_test.reported |= {(rule, False), (rule, bool(advice))}
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
         monitor = attrs.evolve(RULES[rule], name=f"monitor of {rule}")
-        # What a monitor found is repeated by the test in which it was found, or by the session.
-        repeated = "" if advice else declared.id
-        outcomes.append(_failed(monitor, detail, under_test, after=advice, repeated=repeated))
+        # The test or session in which a monitor found it reproduces it, not the rule's own tests.
+        reproducer = "" if advice else declared.id
+        outcomes.append(_failed(monitor, detail, under_test, advice, reproducer=reproducer))
     return outcomes
 
 
 def leaked_processes(under_test: BackendUnderTest) -> list[TestOutcome]:
-    """Return LIFE-10 for children that still run after the backend was closed, and end them."""
+    """End the child processes that outlived the backend, and return them as a LIFE-10 failure."""
     started = dict(under_test.started)
     leaked = [child for child in remaining(frozenset()) if child in started] if started else []
     if not leaked:
@@ -111,7 +111,7 @@ def leaked_processes(under_test: BackendUnderTest) -> list[TestOutcome]:
 
 
 def check_applies(declared: RuleTest, under_test: BackendUnderTest) -> None:
-    """Raise NotApplicable for a test that does not apply, as far as that is known before it."""
+    """Raise NotApplicable if it is known before the test runs that it does not apply."""
     is_left_out = under_test.replay is not None and declared.name != SESSIONS_TEST
     if is_left_out or (under_test.rules and declared.id not in under_test.rules):
         raise NotApplicable(BY_RULE, "not selected")
@@ -136,18 +136,18 @@ def _outcome_of(
     if not isinstance(error, AssertionError | Escaped):
         detail = f"{type(error).__name__}: {error}"
     lines = [f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" for frame in frames]
-    return _failed(declared, detail, under_test, after="at " + "\n   ".join(lines))
+    return _failed(declared, detail, under_test, "at " + "\n   ".join(lines))
 
 
 def _failed(
     declared: RuleTest,
     detail: str,
     under_test: BackendUnderTest,
+    trailer: str,
     *,
-    after: str,
-    repeated: str | None = None,
+    reproducer: str | None = None,
 ) -> TestOutcome:
-    """Return a failure; *repeated* is the rule whose tests show it again, by default its own."""
+    """Return a failure; the tests of *reproducer* reproduce it, by default those of its rule."""
     parts = [f"{declared.id}  {declared.sentence}", f"result: {detail}"]
     if under_test.recipes:
         parts.append("input: " + "\n       ".join(under_test.recipes[-RECIPES:]))
@@ -156,9 +156,9 @@ def _failed(
         parts.append(f"calls of the last of {count} streams:\n{under_test.call_logs[-1]}")
     if declared.causes:
         parts.append("usual causes:\n" + "\n".join(f"  - {cause}" for cause in declared.causes))
-    if repeated != "":
-        parts.append(f"repeat it: {under_test.command} --rule {repeated or declared.id}")
-    parts.append(after)
+    if reproducer != "":
+        parts.append(f"reproduce with: {under_test.command} --rule {reproducer or declared.id}")
+    parts.append(trailer)
     explanation, is_first = "\n".join(parts), declared.is_first
     line = detail.strip().splitlines()[0].rstrip()
     return TestOutcome.of(declared, "fail", line, explanation=explanation, is_first=is_first)

@@ -1,4 +1,4 @@
-"""Optional seams: what a backend may offer so that more of the contract can be tested on it."""
+"""Optional seams of a backend that let the suite test more of the contract on it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
-#: What models do, and an engine that reads coded audio does not do by itself.
+#: Habits of real models, which an engine that reads coded audio does not have by itself.
 CHANGES_ITS_MIND = "changes its mind"
 MOVES_TIMES = "moves times"
 STAYS_UNDECIDED = "stays undecided"
 HABITS = (CHANGES_ITS_MIND, MOVES_TIMES, STAYS_UNDECIDED)
-RECENT_SECONDS = 0.4  # below the shortest time between two calls of an engine that has habits
-MOVED_SECONDS = 0.04
+RECENT_SECONDS = 0.4  # shorter than the time between two calls of an engine with habits
+MOVED_SECONDS = 0.04  # largest error of a moved time
 
 
 @runtime_checkable
@@ -24,13 +24,14 @@ class SupportsEngineCalls(Protocol):
     """
     A backend whose engine calls can be counted, held, made to fail and cut short.
 
-    Every backend made with `wlk_core.plugins.LoadedBackend` has this seam, because its engine
-    calls pass through the `EngineCalls` that it hands to its functions.  A backend of another make
-    has an `EngineCalls` of its own and runs its model through ``engine_calls.wrap(...)``.
+    Every `wlk_core.plugins.LoadedBackend` has this seam, because its engine calls pass through the
+    `EngineCalls` that it hands to its functions.  Any other backend creates an `EngineCalls` of its
+    own and runs its model through ``engine_calls.wrap(...)``.
 
-    The suite sets its `intercept`, see `EngineFaults`.  The engine must not be called with a lock
-    held that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
-    LocalAgreement and AlignAtt as they are, others by ``engine_calls.wrap(..., cut=...)``.
+    The suite sets `engine_calls.intercept`, see `EngineFaults`.  The engine must not be called
+    while holding a lock that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers
+    short: it cuts those of LocalAgreement and AlignAtt itself, others by the function passed as
+    ``engine_calls.wrap(..., cut=...)``.
     """
 
     @property
@@ -47,7 +48,7 @@ class SupportsCodedAudio(Protocol):
 
 @runtime_checkable
 class SupportsDeclaration(Protocol):
-    """A backend whose declaration is known once it is loaded, as one at a server."""
+    """A backend whose declaration is known only once it is loaded, such as one on a server."""
 
     def declared(self) -> BackendSpec:
         """Return the declaration of this loaded backend."""
@@ -56,14 +57,14 @@ class SupportsDeclaration(Protocol):
 @runtime_checkable
 class SupportsHabits(Protocol):
     """
-    A backend that reads coded audio and imitates habits of models, those of HABITS that are set.
+    A backend that reads coded audio and imitates the habits of models that are set, see HABITS.
 
-    - One that changes its mind takes a word that the end of its audio cuts off for the next one of
-      the vocabulary, and, if its hypotheses are compared with each other, a word that ended less
-      than RECENT_SECONDS before the end for the one after that.
-    - One that stays undecided takes every word for the third after it, in every second hypothesis
-      of a stream that compares them.
-    - One that moves times gives a word other times in each call, MOVED_SECONDS away at most.
+    - CHANGES_ITS_MIND: a word cut off by the end of the audio is mistaken for the next one of the
+      vocabulary.  In a stream that compares hypotheses, a word that ended less than RECENT_SECONDS
+      before the end is mistaken for the one after that.
+    - STAYS_UNDECIDED: in every second hypothesis of a stream that compares them, each word is
+      mistaken for the third one after it.
+    - MOVES_TIMES: a word has other times in each call, at most MOVED_SECONDS off.
     """
 
     habits: frozenset[str]

@@ -21,9 +21,9 @@ STDOUT = 1  # the file descriptor
 #: Parts of the command lines of processes that Python and its frameworks start once and keep.
 KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",
         "torch/_inductor/compile_worker")  # fmt: skip
-GRACE = 1.0  # seconds in which a child or thread ends after the close of what it belongs to
-BRIEF_GRACE = 0.1  # the same once a backend has left one, because each search for it waits
-TICK = 0.02  # seconds between two looks
+GRACE = 1.0  # seconds for a child or thread to end after its owner was closed
+BRIEF_GRACE = 0.1  # the same once a backend has leaked one, because every later check waits
+TICK = 0.02  # seconds between two checks
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
@@ -47,8 +47,8 @@ def standard_output() -> Iterator[Callable[[], str]]:
 
 
 def children() -> frozenset[psutil.Process]:
-    """Return the children of this process that run; what they start in turn is theirs to end."""
-    if hasattr(os, "waitid"):  # psutil reads every process of the machine
+    """Return the running children of this process, which must end their own children."""
+    if hasattr(os, "waitid"):  # psutil would read every process of the machine
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # there is none
@@ -59,7 +59,7 @@ def children() -> frozenset[psutil.Process]:
 def remaining(before: frozenset[psutil.Process], *, grace: float = GRACE) -> list[psutil.Process]:
     """Return the children that are new since *before* and still run after *grace* seconds."""
     limit = monotonic() + grace
-    while new := children() - before:  # psutil.wait_procs would take the exit status of a child
+    while new := children() - before:  # psutil.wait_procs would reap children
         if monotonic() > limit:
             return sorted(new, key=lambda child: child.pid)
         sleep(TICK)
@@ -67,19 +67,19 @@ def remaining(before: frozenset[psutil.Process], *, grace: float = GRACE) -> lis
 
 
 def end_children(leaked: Iterable[psutil.Process]) -> str:
-    """Kill the processes, so that no one outlives the run; return the message of LIFE-10."""
+    """Kill the processes, so that none outlives the run; return the message of LIFE-10."""
     names = [f"{_command(child)[:60]!r} (process {child.pid})" for child in leaked]
     for child in leaked:
         with suppress(psutil.NoSuchProcess):
             child.kill()
             child.wait()
-    return f"child processes run after the backend was closed: {', '.join(names)}"
+    return f"child processes still run after the backend was closed: {', '.join(names)}"
 
 
 def _runs(child: psutil.Process) -> bool:
-    """Return whether *child* is a process to judge: one that has not ended, and is not kept."""
+    """Return whether *child* has not ended and is not one of KEPT."""
     try:
-        is_over = child.status() == psutil.STATUS_ZOMBIE  # nothing waited for it
+        is_over = child.status() == psutil.STATUS_ZOMBIE  # ended, but not waited for
     except psutil.NoSuchProcess:
         return False
     command = _command(child)
@@ -90,12 +90,12 @@ def _command(child: psutil.Process) -> str:
     try:
         return " ".join(child.cmdline())
     except psutil.Error:
-        return ""  # it has ended, or the system refuses it
+        return ""  # it has ended, or the system denies access
 
 
 @contextmanager
 def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
-    """Refuse every connection and name lookup, open ones too if `is_lost`; yields the attempts."""
+    """Refuse new connections, name lookups and, if `is_lost`, open ones; yields the attempts."""
     attempts: list[str] = []
 
     def refuse(*args: Any, **_kwargs: Any) -> NoReturn:
@@ -106,13 +106,13 @@ def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
     def lose(name: str) -> Callable[..., Any]:
         call = getattr(socket.socket, name)
 
-        def made(connection: socket.socket, *args: Any) -> Any:
+        def refusing(connection: socket.socket, *args: Any) -> Any:
             # Event loops wake themselves through pairs of local sockets.
             if connection.family not in (socket.AF_INET, socket.AF_INET6):
                 return call(connection, *args)
             refuse(name)
 
-        return made
+        return refusing
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, OFFLINE))

@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Coded audio, digits, recordings, or digits for a model that may not recognise them.
+#: Coded audio, digits, recordings, or digits that the model may not recognise.
 Kind = Literal["coded", "digits", "open", "unknown"]
-AUDIO = (".wav", ".flac")  # of recordings
-WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, as long as a spoken digit
+AUDIO = (".wav", ".flac")  # formats of recordings
+WORD_CELLS = 3  # cells of 80 ms in a coded word: 0.24 s, as long as a spoken digit
 TRACE = 0.0005  # standard deviation of the noise under spoken digits, as in any recording
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Stimulus:
     """
-    Audio, the words spoken in it (seconds from its start) and how to make it again.
+    Audio, the words spoken in it (times from its start) and a recipe that makes it again.
 
-    A recording of open words is one `Word` with all of its text, because the times of its single
-    words are not known.
+    A recording of open words is one `Word` with all of its text, because the times of the single
+    words are unknown.
     """
 
     audio: NDArray[np.float32]
@@ -57,7 +57,7 @@ class Stimulus:
 
     @property
     def text(self) -> str:
-        """The words, joined and without the first one's space."""
+        """The words, joined, without a leading space."""
         return "".join(word.text for word in self.words).lstrip()
 
     @property
@@ -70,7 +70,7 @@ class Stimulus:
         return list(partition(self.audio, seconds))
 
     def cut(self, seconds: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the audio before and from *seconds*."""
+        """Return the audio before and after *seconds*."""
         sample = round(seconds * SAMPLE_RATE)
         return self.audio[:sample], self.audio[sample:]
 
@@ -117,7 +117,7 @@ class CodedSpeech:
     def script(
         self, tokens: Sequence[CodedToken], *, cells: int | None = None, recipe: str | None = None
     ) -> Stimulus:
-        """Return exactly *tokens*."""
+        """Return the audio of exactly *tokens*."""
         listed = ", ".join(f"{token.id}@{token.start}+{token.cells}" for token in tokens)
         return Stimulus(
             audio=encode(tokens, cells=cells),
@@ -146,7 +146,7 @@ class DigitSpeech:
 
 @attrs.frozen
 class OpenSpeech:
-    """Recordings of whole sentences, those with the fewest words first."""
+    """Recordings of whole sentences, sorted by their number of words."""
 
     kind: ClassVar[Kind] = "open"
     recordings: tuple[Stimulus, ...]
@@ -157,7 +157,7 @@ class OpenSpeech:
         Return the recordings of *folder*: WAV or FLAC files, each with a .txt of its words.
 
         Raises:
-            OptionError: the folder has none.
+            OptionError: there are none.
 
         """
         recordings = []
@@ -176,9 +176,9 @@ class OpenSpeech:
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """
-        Return whole recordings with *count* words or more, two at least where four are requested.
+        Return whole recordings with at least *count* words in all, two or more if *count* >= 4.
 
-        Each has *count* words at most, but for the shortest.  `digits` are positions.
+        None has more than *count* words, except the shortest.  `digits` are positions.
         """
         manner = Manner(**how)
         rng = np.random.default_rng(manner.seed)
@@ -202,11 +202,11 @@ class OpenSpeech:
         )
 
 
-SpeechSource = CodedSpeech | DigitSpeech | OpenSpeech  #: one that suits a model
+SpeechSource = CodedSpeech | DigitSpeech | OpenSpeech  #: the one that suits a model
 
 
 def bad_audio(samples: int = 1600) -> dict[str, Any]:
-    """Return audio that a stream must refuse, by what is wrong with it."""
+    """Return audio that a stream must refuse, keyed by what is wrong with it."""
     good = np.full(samples, 0.125, dtype=np.float32)
     types = ("int8", "int16", "int32", "uint8", "float16", "float64", "complex64", "bool", ">f4")
     bad: dict[str, Any] = {f"samples of type {name}": good.astype(name) for name in types}

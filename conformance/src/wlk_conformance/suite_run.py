@@ -1,4 +1,4 @@
-"""Run the suite in a process of its own, and report the call that hangs or ends it."""
+"""Run the suite in a process of its own, and report a call that hangs or kills it."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
-#: The files by which the process that runs the suite and the one that watches it know each other.
+REPLAYS = Path("wlk-replays")  # in the current directory, created when a session fails
+#: Files through which the process that runs the suite talks to the one that watches it.
 CHOSEN, CALLS, EVENTS, PRINTED = "chosen.json", "calls", "events.jsonl", "printed.txt"
-TICK = 0.1  # seconds between two reads of the events
-GRACE = 30.0  # seconds more while no call runs, or the model is loaded
-STACKS = 5.0  # seconds in which a process that hangs prints its stacks
-LINES = 14  # shown of what the process printed last
-STOPS = 3  # calls that hang or end the process, after which the run does not go on
-#: Frames of what runs the tests, and a line without interest.
+TICK = 0.1  # seconds between reads of the events
+GRACE = 30.0  # extra seconds while the model is loaded or no call runs
+STACKS = 5.0  # seconds for a hung process to print its stacks
+LINES = 14  # last lines of the output of the process that are shown
+STOPS = 3  # hangs and crashes after which the run gives up
+#: Stack frames of the test runner, and a line that says nothing about the backend.
 RUNNER = re.compile(
     r'  File "(<frozen |.*[/\\](wlk_conformance|threading\.py)\b)|Extension modules:'
 )
 
 
 def work(folder: Path) -> None:
-    """Run the tests that `run_suite` chose and that have not begun; *folder* has what happens."""
+    """Run the tests chosen by `run_suite` that have not begun, and log events to *folder*."""
     faulthandler.enable()
     under_test = find_backend(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
     under_test.replays = REPLAYS
     under_test.calls = Calls(folder / CALLS)
     suite = BackendConformance()
-    begun = {event.get("begin") for event in _events(folder)}  # in processes before this one
+    begun = {event.get("begin") for event in _events(folder)}  # in earlier processes
 
     def note(outcome: TestOutcome) -> None:
         _log(folder, end=attrs.asdict(outcome))
@@ -89,15 +89,15 @@ def run_suite(
     **chosen: Any,
 ) -> tuple[Report, list[str]]:
     """
-    Run the suite on an installed backend in a subprocess; return the report and its explanations.
+    Run the suite on an installed backend in a subprocess; return the report and explanations.
 
-    A call that hangs or ends the process fails its rule, and the run goes on with the next test in
-    a new process.  After STOPS of them the rules that were not reached fail.  `replay` is a file
-    with one session to play instead of everything.  Each failure that no deviation covers is
-    explained, causes of others first.
+    A call that hangs or kills the process fails its rule, and the run continues with the next test
+    in a new process.  After STOPS such calls the rules that were not reached fail.  `replay` is a
+    file with a session to play instead of the tests.  Every failure that no deviation covers is
+    explained, those that cause others first.
 
-    A backend that is not installed, is broken or cannot be loaded raises BackendUnavailable; an
-    unknown option or rule, a wrong value and a file without a session raise OptionError.
+    Raises BackendUnavailable if the backend is not installed, is broken or cannot be loaded, and
+    OptionError for an unknown option or rule, an invalid value, or a file without a session.
     """
     check_rules(rules)
     document = None if replay is None else replay.read_text(encoding="utf-8")
@@ -107,11 +107,11 @@ def run_suite(
         folder = Path(name)
         (folder / CHOSEN).write_text(json.dumps(chosen), encoding="utf-8")
         for _ in range(STOPS):
-            ended = _watch(folder, time_limit, progress)
+            stop = _watch(folder, time_limit, progress)
             missing = _missing(folder)
-            if not ended:
+            if not stop:
                 break
-            for outcome in _stopped(under_test, next(iter(missing), None), ended, folder):
+            for outcome in _stop_outcomes(under_test, next(iter(missing), None), stop, folder):
                 _log(folder, end=attrs.asdict(outcome))
             if not missing:
                 break
@@ -136,11 +136,11 @@ def run_suite(
 
 
 def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], None] | None) -> str:
-    """Wait for the run to end, or end it where no call returns; return how, "" for well."""
-    (folder / CALLS).unlink(missing_ok=True)  # of the process before
+    """Wait for the process to end, or kill it if it hangs; return what stopped it, "" for none."""
+    (folder / CALLS).unlink(missing_ok=True)  # of the previous process
     with (folder / PRINTED).open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
-            # -P, because a numpy.py in the current directory is not numpy
+            # -P, so that a numpy.py in the current directory is not imported as numpy
             [sys.executable, "-P", "-m", "wlk_conformance.suite_run", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -156,7 +156,7 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
             if before != (record.moves, len(events)):
                 moved, before = monotonic(), (record.moves, len(events))
             # The limit counts from the last call that began or returned, because a slow backend is
-            # not a hanging one.
+            # not hung.
             limit = time_limit + (GRACE if record.call in ("", "load_backend") else 0.0)
             if monotonic() - moved > limit:
                 if os.name == "posix":
@@ -172,26 +172,26 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
         if progress is not None:
             progress(None)
     if (status := process.returncode) < 0:
-        return f"the process was ended by {signal.Signals(-status).name}"
-    return f"the process ended with status {status}" if status else ""
+        return f"the process was killed by {signal.Signals(-status).name}"
+    return f"the process exited with status {status}" if status else ""
 
 
-def _stopped(
-    under_test: BackendUnderTest, test: RuleTest | None, ended: str, folder: Path
+def _stop_outcomes(
+    under_test: BackendUnderTest, test: RuleTest | None, how: str, folder: Path
 ) -> list[TestOutcome]:
-    """Return the failure of the call that *ended* the process, and of *test* if it is another."""
+    """Return a failure of the last call's rule and, if its rule is another, one of *test*."""
     call = CallRecord.read(folder / CALLS)
-    if test is None:  # it crashed in its exit
+    if test is None:  # it crashed while exiting
         test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)
-        ended = f"after the last test, when the backend had been closed, {ended}"
+        how = f"after the last test, once the backend had been closed, {how}"
     is_session = test.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {test.name} of {test.id}"
     broken = RULES[RULES_OF_CALLS.get(call.call, test.id)]
-    detail = ended
+    detail = how
     if call.call:
-        detail += f"; {call} is running" if ended.startswith("hung") else f" in {call}"
+        detail += f"; {call} was running" if how.startswith("hung") else f" in {call}"
     lines = [f"{broken.id}  {broken.sentence}", f"result: in {scene}: {detail}"]
-    # What it printed last, without the frames of what runs the tests.
+    # Its last output, without the stack frames of the test runner.
     printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace").splitlines()
     lines += [line for line in printed if line.strip() and not RUNNER.match(line)][-LINES:]
     if is_session:
@@ -200,21 +200,21 @@ def _stopped(
     name = test.name if is_own else f"stop in {call.call or 'a session'}"
     explanation = "\n".join(lines).strip()
     broken = attrs.evolve(broken, name=name)
-    stop = TestOutcome.of(broken, "fail", detail, explanation=explanation)
+    outcome = TestOutcome.of(broken, "fail", detail, explanation=explanation)
     if is_own:
-        return [stop]
-    detail = f"{NOT_REACHED}{ended.partition(':')[0]} in {stop.rule}"
-    return [stop, TestOutcome.of(test, "fail", detail)]
+        return [outcome]
+    detail = f"{NOT_REACHED}{how.partition(':')[0]} in {outcome.rule}"
+    return [outcome, TestOutcome.of(test, "fail", detail)]
 
 
 def _log(folder: Path, **event: Any) -> None:
-    """Add an event, on disk before the next thing happens."""
+    """Append an event to the log, where it survives a crash of this process."""
     with (folder / EVENTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(event) + "\n")
 
 
 def _events(folder: Path) -> list[dict[str, Any]]:
-    """Return the events so far, an empty one first; the last line may be incomplete."""
+    """Return an empty event and those logged so far; the last line may be incomplete."""
     try:
         lines = (folder / EVENTS).read_text(encoding="utf-8").split("\n")[:-1]
     except FileNotFoundError:
@@ -223,7 +223,7 @@ def _events(folder: Path) -> list[dict[str, Any]]:
 
 
 def _missing(folder: Path) -> list[RuleTest]:
-    """Return the tests without an outcome, in their order."""
+    """Return the tests without an outcome, in the order of the contract."""
     done = {event["end"]["test"] for event in _events(folder) if "end" in event}
     return [test for test, _ in rule_tests(BackendConformance) if test.name not in done]
 

@@ -1,4 +1,4 @@
-"""The contract of a translator: rules TRN, as tests that a plugin's test module inherits."""
+"""The contract of a translator: rules TRN, as a test class that plugins inherit."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class TranslatorConformance:
 
     translator: ClassVar[str] = ""  #: the name of an installed translator; or override `open`
     model: ClassVar[str | None] = None  #: the model to load, None for the spec's default
-    options: ClassVar[dict[str, Any]] = {}  #: of the translator, by name
-    utterances: ClassVar[tuple[str, ...]] = (  #: in the language that is translated
+    options: ClassVar[dict[str, Any]] = {}  #: options of the translator, by name
+    utterances: ClassVar[tuple[str, ...]] = (  #: in the source language
         "The train to the coast leaves at nine. It is late.",
         "We have two hours to wait, so let us have breakfast",
         "I would like coffee and bread.",
@@ -42,47 +42,47 @@ class TranslatorConformance:
 
     def open(self) -> Translator:
         """Return a new translator."""
-        opened: Translator = Registry().load_annotator(
+        translator: Translator = Registry().load_annotator(
             "translator", self.translator, self.model, **self.options
         )
-        return opened
+        return translator
 
     def test_trn_01_every_token_is_translated_once(self) -> None:
         """Each lies in one translation, which has the times of its first and its last token."""
-        found = self._run()
+        translations = self._run()
         tokens = [token for tokens in self._tokens() for token in tokens]
         for token in tokens:
-            count = sum(text.start <= token.start and token.end <= text.end for text in found)
+            count = sum(t.start <= token.start and token.end <= t.end for t in translations)
             assert count == 1, f"{token.text!r} at {token.start} s is in {count} translations"
-        for text in found:
+        for text in translations:
             assert text.start in {token.start for token in tokens}, f"no token begins with {text}"
             assert text.end in {token.end for token in tokens}, f"no token ends with {text}"
-        assert found == sorted(found, key=lambda text: text.start), "translations change places"
+        assert sorted(translations, key=lambda text: text.start) == translations, "out of order"
 
     def test_trn_02_the_cut_of_the_tokens_changes_nothing(self) -> None:
-        """Tokens come one by one or an utterance at once, and the translations are the same."""
+        """Tokens inserted one by one or an utterance at a time have the same translations."""
         translator = self.open()
-        found: list[TranslatedText] = []
+        translations: list[TranslatedText] = []
         for tokens in self._tokens():
             translator.insert_tokens(tokens)
-            found += translator.process_iter(is_last=True)
-        found += translator.finish()
+            translations += translator.process_iter(is_last=True)
+        translations += translator.finish()
 
-        assert self._run() == found
+        assert self._run() == translations
 
     def test_trn_03_nothing_comes_without_tokens(self) -> None:
         """A call without new tokens, and a second `finish`, return nothing and run no model."""
         translator = self.open()
-        empty = [*translator.process_iter(), *translator.process_iter(is_last=True)]
+        excess = [*translator.process_iter(), *translator.process_iter(is_last=True)]
         self._feed(translator)
         before = translator.stats
-        empty += [*translator.finish(), *translator.process_iter(is_last=True)]
+        excess += [*translator.finish(), *translator.process_iter(is_last=True)]
 
-        assert not empty, f"{empty[0]} came without tokens"
-        assert before == translator.stats, "the model ran without tokens"
+        assert not excess, f"{excess[0]} was returned without new tokens"
+        assert before == translator.stats, "the model ran without new tokens"
 
     def test_trn_04_inserting_runs_no_model(self) -> None:
-        """`insert_tokens` only keeps what it is given."""
+        """`insert_tokens` only stores the tokens."""
         translator = self.open()
         before = translator.stats
         translator.insert_tokens(self._tokens()[0])
@@ -91,15 +91,15 @@ class TranslatorConformance:
 
     def test_trn_05_a_translation_is_text_in_its_language(self) -> None:
         """It is not blank, has no U+FFFD, and names the language that was asked for."""
-        asked = self.options.get("target_language")
+        requested = self.options.get("target_language")
         for text in self._run():
             assert text.text.strip(), f"{text} is blank"
             assert "\N{REPLACEMENT CHARACTER}" not in text.text, f"{text} has broken characters"
             assert text.language, f"{text} names no language"
-            assert asked in {None, text.language}, f"{text} is not in {asked}"
+            assert requested in {None, text.language}, f"{text} is not in {requested}"
 
     def test_trn_06_a_reset_gives_a_new_translator(self) -> None:
-        """Nothing of the tokens before it is translated, or changes a translation."""
+        """Earlier tokens are not translated and do not affect later translations."""
         translator = self.open()
         translator.insert_tokens(self._tokens()[1][:-1])
         list(translator.process_iter())
@@ -108,22 +108,22 @@ class TranslatorConformance:
         assert self._run() == self._feed(translator)
 
     def test_trn_07_streams_share_nothing(self) -> None:
-        """Two that run at the same time have the translations of single ones."""
+        """Two that are interleaved have the translations of single ones."""
         first, second = self.open(), self.open()
-        found: list[TranslatedText] = []
+        translations: list[TranslatedText] = []
         for tokens in self._tokens():
             for token in tokens:
                 second.insert_tokens((token, attrs.evolve(token, text=" one")))
                 list(second.process_iter())
                 first.insert_tokens((token,))
-                found += first.process_iter()
-            found += first.process_iter(is_last=True)
-        found += first.finish()
+                translations += first.process_iter()
+            translations += first.process_iter(is_last=True)
+        translations += first.finish()
 
-        assert self._run() == found
+        assert self._run() == translations
 
     def test_trn_08_a_session_commits_the_same_words(self) -> None:
-        """A session reports translations, no failure, and the commits that it has without."""
+        """A session reports translations, no failure, and the same commits as without."""
         alone, events = _session({}), _session({"translator": self.open()})
         failures = [event.error for event in events if isinstance(event, Failure)]
 
@@ -146,9 +146,9 @@ class TranslatorConformance:
         assert spent[2] == spent[-1]
 
     def test_trn_10_a_translator_is_closed_twice(self) -> None:
-        """`close` may be called again, and runs no model, although tokens wait for it."""
+        """`close` may be called again, and runs no model even if tokens are waiting."""
         translator = self.open()
-        translator.insert_tokens(self._tokens()[0][:1])  # of a clause that has not ended
+        translator.insert_tokens(self._tokens()[0][:1])  # a clause that has not ended
         list(translator.process_iter())
         before = translator.stats
         translator.close()
@@ -156,11 +156,11 @@ class TranslatorConformance:
 
         assert before == translator.stats, "closing ran the model"
 
-    def _tokens(self, later: float = 0.0) -> list[tuple[ASRToken, ...]]:
-        """Return the tokens of each utterance, *later* seconds after its place."""
+    def _tokens(self, shift: float = 0.0) -> list[tuple[ASRToken, ...]]:
+        """Return the tokens of each utterance, moved by *shift* seconds."""
         return [
             tuple(
-                ASRToken(start := later + 100.0 * number + 0.4 * i, start + 0.3, f" {word}")
+                ASRToken(start := shift + 100.0 * number + 0.4 * i, start + 0.3, f" {word}")
                 for i, word in enumerate(text.split())
             )
             for number, text in enumerate(self.utterances)
@@ -169,14 +169,14 @@ class TranslatorConformance:
     def _run(self) -> list[TranslatedText]:
         return self._feed(self.open())
 
-    def _feed(self, translator: Translator, later: float = 0.0) -> list[TranslatedText]:
-        found: list[TranslatedText] = []
-        for tokens in self._tokens(later):
+    def _feed(self, translator: Translator, shift: float = 0.0) -> list[TranslatedText]:
+        translations: list[TranslatedText] = []
+        for tokens in self._tokens(shift):
             for token in tokens:
                 translator.insert_tokens((token,))
-                found += translator.process_iter()
-            found += translator.process_iter(is_last=True)
-        return [*found, *translator.finish()]
+                translations += translator.process_iter()
+            translations += translator.process_iter(is_last=True)
+        return [*translations, *translator.finish()]
 
 
 def _session(annotators: dict[str, Any]) -> list[Event]:

@@ -111,7 +111,7 @@ class Aborting(Stalling):
 
 
 def fail():
-    """Raise an error of no kind in particular."""
+    """Raise an unspecific error."""
     raise RuntimeError("boom")
 
 

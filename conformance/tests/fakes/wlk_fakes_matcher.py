@@ -22,15 +22,15 @@ from wlk_core.plugins import (
 HOP, WINDOW = 160, 400  # samples, 10 and 25 ms
 BANDS, FRAMES = 24, 16  # of a template
 LOUD = 0.02  # amplitude of a frame that belongs to a word
-ERRORS = 0.15  # share of the words that are dropped or another digit, drawn from their audio
-DROPPED = 0.3  # of these
+ERRORS = 0.15  # share of the words that are dropped or replaced, drawn from their audio
+DROPPED = 0.3  # share of these that are dropped
 CLOSURE = 16  # frames that a word may be silent, as before the release of a stop
 LONGEST = 110  # frames of a word
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 def joined(words):
-    """Return the words without the space in front of them."""
+    """Return the words without their leading space."""
     return [attrs.evolve(word, text=word.text.strip()) for word in words]
 
 
@@ -68,7 +68,7 @@ def load(spec, model):
 
 
 def open_stream(engine, config, calls):
-    """Return what makes a recognizer of a stream."""
+    """Return a function that creates a recognizer."""
     return partial(LocalAgreementRecognizer, calls.wrap(engine), language=config.language)
 
 
@@ -101,7 +101,7 @@ def _best_words(audio, islands):
     """Return the words of the cheapest way to form words of neighbouring islands."""
     best = [(0.0, [])]
     for stop in range(1, len(islands) + 1):
-        options = [(best[-1][0] + 9.0, best[-1][1])]  # an island that is no word
+        options = [(best[-1][0] + 9.0, best[-1][1])]  # an island that is not a word
         for first in range(max(0, stop - 4), stop):
             group = islands[first:stop]
             gaps = [b[0] - a[1] for a, b in pairwise(group)]
@@ -113,7 +113,7 @@ def _best_words(audio, islands):
 
 
 def _match(audio, start, end):
-    """Return what it costs to recognise a word in these samples, and the word, if it is long."""
+    """Return the cost of these samples as a word, and the word unless they are too short."""
     piece = audio[start:end]
     seconds = (end - start) / SAMPLE_RATE
     if seconds < 0.05:

@@ -12,7 +12,7 @@ from wlk_core.plugins import LoadedBackend
 
 LONG_PAUSE = 20.0  # seconds
 
-# The call that is counted over all resets, its number, and whether the next word is lost.
+# The call that is counted across resets, its number, and whether the next word is lost.
 STREAM_FAULTS = {
     "loses-in-third-life": ("reset", 2, True),
     "loses-after-second-turn": ("new_speaker", 2, True),
@@ -24,7 +24,7 @@ STREAM_FAULTS = {
 
 def load(spec, model):
     """Load the matcher with the streams that the name of *spec* ends in."""
-    del model  # there is one
+    del model  # there is only one
     return FaultyMatcher(spec, partial(transcribe, list), open_stream=open_stream, warmup=warmup)
 
 
@@ -55,7 +55,7 @@ class ChangingStream(FaultyStream):
         if not is_struck or self._is_lost:
             return without(emission) if is_struck else emission
         first, *rest = emission.committed
-        middle = (first.start + first.end) / 2  # so that neither half lies after the audio
+        middle = (first.start + first.end) / 2  # so that neither half lies beyond the audio
         halves = [attrs.evolve(first, end=middle), attrs.evolve(first, start=middle)]
         return emission.replace(committed=(*halves, *rest))
 
@@ -67,7 +67,7 @@ class ChangingStream(FaultyStream):
             self._count("long pause")
 
     def reset(self):
-        """Count the life."""
+        """Count the reset."""
         super().reset()
         self._count("reset")
 

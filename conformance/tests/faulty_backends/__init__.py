@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []  # imports nothing, because two modules stand for plugins, which are light
+__all__: list[str] = []  # imports nothing: two modules here are plugins, whose import is light

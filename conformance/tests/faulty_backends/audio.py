@@ -1,4 +1,4 @@
-"""Faults of the audio that is taken in: IN."""
+"""Faults of inserted audio: IN."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ WINDOW = 15 * SAMPLE_RATE
 
 
 def is_mono(audio):
-    """Return whether *audio* is an array of one rank."""
+    """Return whether *audio* is a one-dimensional array."""
     return isinstance(audio, np.ndarray) and audio.ndim == 1
 
 
 def is_float(audio):
-    """Return whether it has the right type as well."""
+    """Return whether *audio* is one-dimensional and has the right type."""
     return is_mono(audio) and audio.dtype == np.float32
 
 
 @alone("IN-01", on="insert_audio_chunk")
 def drops_odd_chunk(stream, audio, end_time=None):
-    """Drops a chunk of one sample less than a mel frame."""
+    """Drops a chunk that is one sample shorter than a mel frame."""
     if getattr(audio, "shape", None) != (159,):
         FaultyStream.insert_audio_chunk(stream, audio, end_time)
 
@@ -52,7 +52,7 @@ def misreads_strided_array(stream, audio):
 
 @in_sessions("IN-01", on="heard")
 def writes_to_the_array(stream, audio):
-    """Scales the caller's array in its own memory, which fails where it is read-only."""
+    """Scales the caller's array in its own memory, which fails if the array is read-only."""
     if isinstance(audio, np.ndarray) and audio.dtype == np.float32:
         audio *= np.float32(1.0)
     return audio
@@ -100,7 +100,7 @@ def accepts_nan(stream, audio):
 
 @alone("IN-02", on="heard")
 def clips_loud_samples(stream, audio):
-    """Clips samples that no sound can have."""
+    """Clips samples that cannot be sound."""
     if not is_float(audio):
         return audio
     return np.where(np.isfinite(audio), np.clip(audio, -1, 1), audio)
@@ -119,14 +119,14 @@ def moves_clock_before_refusing(stream, audio, end_time=None):
 
 @in_sessions("IN-02", on="insert_audio_chunk")
 def accepts_nan_in_backlog(stream, audio, end_time=None):
-    """Takes a chunk with NaN as zeros where audio waits."""
+    """Accepts a chunk with NaN as zeros if there is a backlog."""
     if not (stream.has_backlog and isinstance(audio, np.ndarray) and np.isnan(audio).any()):
         FaultyStream.insert_audio_chunk(stream, audio, end_time)
 
 
 @in_sessions("IN-02", on="heard")
 def reads_start_of_chunk_for_nan(stream, audio):
-    """Looks for NaN in the first 1600 samples of a chunk only."""
+    """Looks for NaN only in the first 1600 samples of a chunk."""
     if is_float(audio) and len(audio) > 1600 and np.isfinite(audio[:1600]).all():
         return np.nan_to_num(audio)
     return audio
@@ -134,7 +134,7 @@ def reads_start_of_chunk_for_nan(stream, audio):
 
 @in_sessions("IN-02", on="heard")
 def takes_other_byte_order(stream, audio):
-    """Takes float32 of the other byte order, and reads it in its own."""
+    """Accepts float32 of the other byte order, and reads it in the native one."""
     if getattr(audio, "dtype", None) != np.dtype(">f4"):
         return audio
     return np.clip(np.nan_to_num(audio.view("<f4")), -1, 1).astype(np.float32)
@@ -192,7 +192,7 @@ def accepts_long_overlap(stream, audio, end_time=None):
 
 @in_sessions("IN-03", on="insert_audio_chunk")
 def accepts_overlap_after_silence(stream, audio, end_time=None):
-    """Appends a chunk that overlaps the audio before it, once there was a silence."""
+    """Appends a chunk that overlaps the audio before it, once there has been a silence."""
     try:
         FaultyStream.insert_audio_chunk(stream, audio, end_time)
     except ClockError:
@@ -206,13 +206,13 @@ class KeepsCallersArray(FaultyStream):
     """Keeps the caller's array until the next call instead of a copy."""
 
     kept = ()
-    shortest = 0  # samples of an array that is kept
+    shortest = 0  # samples of the shortest array that is kept
 
     def insert_audio_chunk(self, audio, end_time=None):
         self.insert_kept()
         if end_time is None and is_float(audio) and len(audio) >= self.shortest:
             validate_audio(audio)
-            super().insert_audio_chunk(audio[:0])  # refused where the whole would be
+            super().insert_audio_chunk(audio[:0])  # refused if the whole chunk would be
             self.kept = (audio,)
         else:
             super().insert_audio_chunk(audio, end_time)
@@ -273,14 +273,14 @@ class GapWaitsForStep(LockedStream):
 
 @in_sessions("IN-04")
 class GapWaitsForFlush(GapWaitsForStep):
-    """Makes an insert whose end time shows a gap wait for the end of a flush, and not of a step."""
+    """Makes an insert whose end time shows a gap wait for a flush, but not for a step."""
 
     held = ("start_silence", "is_last")
 
 
 @in_sessions("IN-04")
 class InsertWaitsForFlush(InsertWaitsForStep):
-    """Makes an insert wait for the end of a flush, and not of a step."""
+    """Makes an insert wait for the end of a flush, but not of a step."""
 
     held = ("start_silence", "is_last")
 
@@ -323,7 +323,7 @@ class LosesWordAfterFortySeconds(FaultyStream):
 
 @in_sessions("IN-05")
 class LosesWordAfterLongQuiet(FaultyStream):
-    """Loses a word that begins more than 20 s after the last one, where there was no silence."""
+    """Loses a word that begins more than 20 s after the last one, without a reported silence."""
 
     end = 0.0
 
@@ -338,7 +338,7 @@ class LosesWordAfterLongQuiet(FaultyStream):
 
 @alone("IN-05")
 class LosesWordAfterFourMinutes(LosingStream):
-    """Loses the first word after 240 s of audio, where the session of its engine is renewed."""
+    """Loses the first word after 240 s of audio, when its engine begins a new session."""
 
     is_renewed = False
 
@@ -370,5 +370,5 @@ class LosesWordAfterLongBacklog(FaultyStream):
 
 @by_tests("IN-05", tiers=("long",))
 def loses_words_after_thousands_of_calls(stream, emission, call):
-    """Loses a word of each fiftieth call, from the five thousandth of a stream on."""
+    """Loses a word in every fiftieth call, from the five thousandth of a stream on."""
     return without(emission, int(stream.calls > 5000 and stream.calls % 50 == 0))

@@ -1,4 +1,4 @@
-"""Faulty streams and backends, how they are listed, and what the suite detects of them."""
+"""Faulty streams and backends, their list, and what the suite detects of them."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "spea
 
 class FaultyStream:
     """
-    A stream of the scripted backend, which replaces one of the methods below with a fault.
+    A stream of the scripted backend; a subclass replaces one of the methods below with a fault.
 
     It counts what faults depend on.  A reset begins a new life: everything that is not in `lasting`
-    is what it was in the beginning.
+    has its first value again.
 
     Attributes:
         stream: the sound stream inside.
         backend: the backend that all streams share.
-        number: of the stream on its backend, from 1.
-        life: the number of resets before.
-        words: those committed before the emission that is changed.
-        calls, flushes: those that emit, and those of them that flush.
+        number: the number of the stream on its backend, from 1.
+        life: the number of earlier resets.
+        words: the number committed before the emission that is changed.
+        calls, flushes: the number of calls that emit, and of those that flush.
         silences, pauses, lead: the number of silences, the seconds of those after audio, and of
             those before it.
         pause: the longest pause since the last word.
@@ -75,7 +75,7 @@ class FaultyStream:
         return getattr(self.stream, name)
 
     def strikes(self, emission):
-        """Return whether a fault that is due meets a word; then it is due no more."""
+        """Return whether a fault that is due meets a word, after which it is not due."""
         is_struck = bool(self.is_due and emission.committed)
         self.is_due = bool(self.is_due) and not is_struck
         return is_struck
@@ -85,7 +85,7 @@ class FaultyStream:
         self.chunks, self.chunk = self.chunks + 1, len(audio)
 
     def heard(self, audio):
-        """Return the audio that is inserted in place of *audio*, whatever that is."""
+        """Return the audio that is inserted in place of *audio*, of any type."""
         return audio
 
     def end_silence(self, seconds, offset=None):
@@ -162,14 +162,14 @@ class FaultyStream:
 
 
 class LosingStream(FaultyStream):
-    """A stream that loses the next word where it is due."""
+    """A stream that loses the next word when that is due."""
 
     def changed(self, emission, call):
         return without(emission) if self.strikes(emission) else emission
 
 
 class LockedStream(FaultyStream):
-    """A stream with a lock during its `held` calls; one that overlaps them goes without it."""
+    """A stream that takes a lock in its `held` calls; calls that overlap them do without."""
 
     held = ("process_iter", "is_last")
 
@@ -213,11 +213,11 @@ class FaultyCase:
     A backend that breaks a rule.
 
     Attributes:
-        name: of its class.
+        name: the name of its class.
         rule: the rule that it breaks.
-        detector: what must detect it; unless that is its rule alone, others may be broken as well.
-        sentence: its fault, for the table.
-        make: loads it.
+        detector: what must detect it; unless that is its rule alone, other rules may be broken too.
+        sentence: the fault, for the table.
+        make: the function that loads it.
         spec: where its declaration differs from that of the scripted backend.
         tiers: the tiers that are needed to detect it.
         entry_point: its plugin, where it needs one.
@@ -246,7 +246,7 @@ class FaultyCase:
         )
 
     def is_detected_by_tests(self):
-        """Return whether a test of its rule fails, or what watches every stream of it reports."""
+        """Return whether a test of its rule fails, or a monitor reports the rule in any test."""
         return any(
             outcome.rule == self.rule and outcome.status == "fail"
             for outcome in outcomes(self.under_test(), rule=self.rule)
@@ -258,7 +258,7 @@ class FaultyCase:
         under_test.begin_rule()
         campaign = Campaign(under_test, seed=seed)
         with redirect_stdout(io.StringIO()):
-            return any(  # the smallest session of an exact one breaks the same rule
+            return any(  # the smallest session breaks the same rule if that is exact
                 self.rule == (found if found.is_exact else campaign.smallest(session, found)).rule
                 for session, found in campaign.failures(SESSIONS)
             )
@@ -271,8 +271,8 @@ def listed(rule, *, detector, on="changed", spec=None, tiers=(), entry_point=Non
     """
     List a fault among those that break *rule*.
 
-    It is a subclass of FaultyStream or FaultyBackend, or the one function that takes the place of
-    their method *on*; of `load`, for a backend of another make.
+    It is a subclass of FaultyStream or FaultyBackend, or a function that replaces their method
+    *on*; for any other backend, a function that replaces `load`.
     """
 
     def list_fault(fault):
@@ -354,7 +354,7 @@ def each(emission, change):
 
 
 def edited(emission, index, **changes):
-    """Return *emission* with changes, values or functions of them, to the token at *index*."""
+    """Return *emission* with the token at *index* edited; see `edit`."""
     tokens = list(emission.committed)
     if -len(tokens) <= index < len(tokens):
         tokens[index] = edit(tokens[index], **changes)
@@ -362,7 +362,7 @@ def edited(emission, index, **changes):
 
 
 def edit(token, **changes):
-    """Return *token* with changes, each a value or a function of the value so far."""
+    """Return *token* with changes, each a new value or a function of the old one."""
     values = {
         name: change(getattr(token, name)) if callable(change) else change
         for name, change in changes.items()
@@ -376,7 +376,7 @@ def without(emission, first=1):
 
 
 def again(token):
-    """Return *token* once more, directly after itself."""
+    """Return *token* a second time, directly after itself."""
     return attrs.evolve(token, text=f" {token.text.strip()}", start=token.end)
 
 

@@ -40,7 +40,7 @@ class HoldsStateAfterClose(FaultyStream):
 
 @by_tests("LIFE-10")
 class ClosesSlowly(FaultyStream):
-    """Takes longer to close than a call that does not wait may take."""
+    """Takes longer to close than a call that waits for nothing may take."""
 
     def close(self):
         if not self.backend.marks.setdefault("waited", []):
@@ -86,7 +86,7 @@ def leaves_file_open(stream, emission, call):
 
 @in_sessions("LIFE-10", on="finish")
 def forks_at_finish(stream):
-    """Forks in a finish after two silences, and returns in the copy as well."""
+    """Forks in a finish after two silences, and also returns in the copy."""
     if stream.silences >= 2:
         os.fork()
     return FaultyStream.finish(stream)

@@ -1,4 +1,4 @@
-"""Faults below the caller, which every stream has alike: of engines, their clients and policies."""
+"""Faults below the streams, in all of them: of engines, their clients and policies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Matcher:
         return transcribe(list, self.scaled(audio), prompt=prompt, language=language)
 
     def scaled(self, audio):
-        """Return *audio* as the model gets it."""
+        """Return *audio* as the model receives it."""
         return audio
 
 
@@ -74,7 +74,7 @@ class NormalisesByMeanOfStreams(Matcher):
 
 @by_tests("COM-04", spec=MATCHER)
 class CachesByLengthAndLoudness(Matcher):
-    """Answers from a cache whose key is the length and the loudest sample of the audio."""
+    """Answers from a cache keyed by the length and the loudest sample of the audio."""
 
     def __init__(self):
         self.cache = {}
@@ -89,7 +89,7 @@ class CachesByLengthAndLoudness(Matcher):
 
 @by_tests("ERR-01", spec=MATCHER)
 class TakesLostConnectionForSilence(Matcher):
-    """Returns no words where the server of its engine cannot be reached."""
+    """Returns no words if the server of its engine cannot be reached."""
 
     def __call__(self, audio, **arguments):
         """Ask a server."""
@@ -111,7 +111,7 @@ class _HastyFlush(LocalAgreementRecognizer):
 
 @by_tests("LIFE-02", spec=MATCHER)
 class FlushDropsUnconfirmedWord(Matcher):
-    """Drops the newest word of a flush, because no second hypothesis has it."""
+    """Drops the newest word of a flush, because no second hypothesis confirms it."""
 
     recognizer = _HastyFlush
 
@@ -209,7 +209,7 @@ class DropsForcedWords(SpoiledStream):
 
 @in_sessions("IN-05")
 class CutsFullWindowInTheMiddle(SpoiledStream):
-    """Cuts a window that is full in its middle, whatever word is there."""
+    """Cuts a full window in the middle, whatever word is there."""
 
     def spoil(self, recognizer):
         recognizer._forced_cut = lambda following: (

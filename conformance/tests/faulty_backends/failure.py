@@ -30,7 +30,7 @@ def is_broken(error):
 
 @alone("ERR-01", on="failed")
 def turns_failure_into_silence(stream, error, call):
-    """Returns no text where its engine fails at a silence."""
+    """Returns no text if its engine fails at a silence."""
     if call != "start_silence" or is_broken(error):
         raise error
     return NOTHING
@@ -57,7 +57,7 @@ def drops_error_after_text(stream, is_last=False):
 
 @by_tests("ERR-01", on="failed")
 def takes_time_out_for_silence(stream, error, call):
-    """Returns no words where the client of its engine timed out, and raises any other error."""
+    """Returns no words if the client of its engine times out, and raises all other errors."""
     if call not in ("process_iter", "is_last") or not isinstance(error.__cause__, TimeoutError):
         raise error
     return NOTHING
@@ -118,7 +118,7 @@ class KeepsStateOfFailedCall(FaultyBackend):
 
 
 class _CachedTranscriber:
-    """An engine call that takes a repeated buffer for new audio after cached audio."""
+    """An engine call that mistakes a repeated buffer for new audio after the cached audio."""
 
     def __init__(self, engine):
         self.engine = engine
@@ -152,7 +152,7 @@ class LosesWordOnFailure(LosingStream):
 
 @alone("ERR-02")
 class FinishedByFailedFinish(FaultyStream):
-    """Is finished although finish failed."""
+    """Counts as finished although finish failed."""
 
     def finish(self):
         if self.is_due:
@@ -224,7 +224,7 @@ def stays_broken_after_reset(stream):
 
 @by_tests("ERR-03", on="insert_audio_chunk")
 def forgets_failures_at_insert(stream, audio, end_time=None):
-    """Counts its failures from the last insert on, so that it never breaks while audio comes."""
+    """Counts its failures since the last insert, so it never breaks while audio is inserted."""
     FaultyStream.insert_audio_chunk(stream, audio, end_time)
     stream.stream._failures = 0
 

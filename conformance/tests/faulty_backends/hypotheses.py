@@ -1,4 +1,4 @@
-"""Faults of the hypothesis: HYP, and what shows in it alone."""
+"""Faults of the hypothesis: HYP, and faults that only the hypothesis shows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReadsCountAsWork(FaultyStream):
 
 @in_sessions("HYP-01")
 class ReadFromThreadLosesWord(HypothesisDependsOnReads):
-    """Loses a word where the hypothesis was read seven times between two calls."""
+    """Loses a word if the hypothesis was read seven times between two calls."""
 
     def shown(self, tokens):
         self.reads += 1
@@ -61,7 +61,7 @@ class ReadFromThreadLosesWord(HypothesisDependsOnReads):
 
 @in_sessions("HYP-01", on="shown")
 def leaves_program_in_read(stream, tokens):
-    """Leaves the program in a read of the hypothesis after two silences."""
+    """Exits the program in a read of the hypothesis after two silences."""
     return sys.exit("no more") if stream.silences >= 2 else tokens
 
 
@@ -76,7 +76,7 @@ class ReadWaitsForStep(LockedStream):
 
 @in_sessions("HYP-01")
 class ReadWaitsForFlush(ReadWaitsForStep):
-    """Makes get_buffer wait for the end of a flush, and not of a step."""
+    """Makes get_buffer wait for the end of a flush, but not of a step."""
 
     held = ("start_silence", "is_last")
 
@@ -97,7 +97,7 @@ class ShowsCommittedWord(FaultyStream):
 
 @alone("HYP-02", on="shown")
 def shows_nothing(stream, tokens):
-    """Declares a hypothesis and shows only words that are due."""
+    """Declares a hypothesis, but shows only words that are due."""
     due = stream.stream.stats.audio_seconds - stream.backend.spec.max_delay - 1
     return [token for token in tokens if token.end < due]
 
@@ -138,7 +138,7 @@ def hypothesis_loses_its_space(stream, tokens):
 
 @in_sessions("TIME-01", on="shown")
 def hypothesis_ends_before_it_begins(stream, tokens):
-    """Shows a hypothesis that ends before it begins, once two words are upcoming."""
+    """Shows a hypothesis that ends before it begins, once it has two words."""
     if len(tokens) < 2:
         return tokens
     last = tokens[-1]

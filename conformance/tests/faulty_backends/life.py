@@ -1,4 +1,4 @@
-"""Faults from a new stream to a finished or reset one, and of warmups: LIFE-01 to LIFE-09."""
+"""Faults of streams from the opening to finish and reset, and of warmups: LIFE-01 to LIFE-09."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def finish_returns_three_words(stream, emission, call):
 
 @by_tests("LIFE-02")
 def finish_loses_word_at_the_end(stream, emission, call):
-    """Drops the last word of finish where no more than a frame of audio follows it."""
+    """Drops the last word of finish if at most a frame of audio follows it."""
     if call != "finish" or not emission.committed:
         return emission
     is_last = emission.committed[-1].end >= emission.processed_up_to - 0.08
@@ -252,13 +252,13 @@ class FinishesAtIsLast(FaultyStream):
 
 @by_tests("LIFE-07", on="process_iter")
 def is_last_takes_one_step(stream, is_last=False):
-    """Takes process_iter(is_last=True) for a step like any other."""
+    """Treats process_iter(is_last=True) like any other step."""
     return FaultyStream.process_iter(stream)
 
 
 @in_sessions("LIFE-07")
 class LosesWordAfterIsLast(FaultyStream):
-    """Loses the first word after process_iter(is_last=True) where the hypothesis was empty."""
+    """Loses the first word after process_iter(is_last=True) if the hypothesis was empty."""
 
     def changed(self, emission, call):
         is_struck = self.strikes(emission)
@@ -268,7 +268,7 @@ class LosesWordAfterIsLast(FaultyStream):
 
 @alone("LIFE-08")
 class LosesWordAtContextLimit(FaultyStream):
-    """Loses the word at which a context of many words is full, in a stream without a flush."""
+    """Loses the word that fills a context of many words, in a stream without a flush."""
 
     is_past = False
 
@@ -286,7 +286,7 @@ class LosesWordAtContextLimit(FaultyStream):
 
 @alone("LIFE-08")
 class DropsTextAtEndOfText(FaultyStream):
-    """Drops the word that waits to be final when its engine ends a text early."""
+    """Drops the word that is not final yet when its engine ends a text early."""
 
     def begin(self):
         self.cuts = EngineFaults.of(self.backend.engine_calls).cut_count
@@ -355,7 +355,7 @@ class _FirstWordLost(FaultyStream):
 
 @by_tests("LIFE-09")
 class FirstStreamHasWarmup(FaultyBackend):
-    """Takes the warmup for the beginning of the first stream, and loses its first word."""
+    """Mistakes the warmup for the start of the first stream, and loses its first word."""
 
     def __init__(self):
         super().__init__(_FirstWordLost)

@@ -13,7 +13,7 @@ from wlk_core.standard_options import PROMPT
 
 FEW = frozenset({"hypothesis", "word-times", "speaker-turns"})
 
-# Streams without a fault, whose declaration or plugin has one.
+# Sound streams, whose declaration or plugin has the fault.
 for listed, rule, name, sentence, how in (
     (alone, "PKG-01", "DeclaresUnknownApi",
      "Declares a plugin API that this core does not support.", {"spec": {"api": 99}}),
@@ -51,7 +51,7 @@ def probability_above_one(stream, emission, call):
 
 @alone("PKG-03", on="load")
 def raises_key_error_for_unknown_model(model):
-    """Raises the KeyError of its own table of models."""
+    """Raises the KeyError of its model table."""
     return {None: ScriptedBackend, "digits": ScriptedBackend}[model]()
 
 
@@ -96,13 +96,13 @@ def ignores_unknown_language(backend, arguments):
 
 @by_tests("PKG-04", on="taken")
 def ignores_unknown_task(backend, arguments):
-    """Transcribes where an unknown task is requested."""
+    """Transcribes when an unknown task is requested."""
     return {**arguments, "task": "transcribe"}
 
 
 @by_tests("PKG-04", on="taken")
 def ignores_its_tick(backend, arguments):
-    """Checks tick_seconds and never passes it on."""
+    """Checks tick_seconds, but never passes it on."""
     ScriptedBackend.create_processor(backend, **arguments).close()
     arguments.pop("tick_seconds", None)
     return arguments
@@ -110,14 +110,14 @@ def ignores_its_tick(backend, arguments):
 
 @alone("PKG-04", on="taken", spec={"options": (*SCRIPTED_SPEC.options, PROMPT)})
 def ignores_its_prompt(backend, arguments):
-    """Accepts a prompt and never passes it on."""
+    """Accepts a prompt, but never passes it on."""
     arguments.pop("prompt", None)
     return arguments
 
 
 @by_tests("PKG-04", on="taken")
 def clamps_options(backend, arguments):
-    """Takes a number out of its range for the limit of the range."""
+    """Replaces a number outside its range by the limit of the range."""
     if isinstance(arguments.get("tick_seconds"), int | float):
         arguments["tick_seconds"] = min(10.0, max(0.1, arguments["tick_seconds"]))
     return arguments

@@ -1,4 +1,4 @@
-"""A plugin whose module imports its framework (pytest stands for one)."""
+"""A plugin whose module imports its framework (pytest stands in for one)."""
 
 from __future__ import annotations
 

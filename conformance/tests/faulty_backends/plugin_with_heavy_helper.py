@@ -1,4 +1,4 @@
-"""A plugin that imports a module of its own, and with it numpy."""
+"""A plugin that imports numpy through a module of its own."""
 
 from __future__ import annotations
 

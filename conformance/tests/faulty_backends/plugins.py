@@ -1,4 +1,4 @@
-"""Plugins with faults of their own; pytest stands for a framework that can be taken away."""
+"""Plugins with faults of their own; pytest stands in for a framework that can be hidden."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def explained_without_command(spec, model, **_options):
 
 def _load(spec, model, error):
     try:
-        import pytest  # noqa: F401, PLC0415 -- stands for a framework
+        import pytest  # noqa: F401, PLC0415 -- stands in for a framework
     except ImportError:
         raise error from None
-    from wlk_conformance.scripted import backend  # noqa: PLC0415 -- brings numpy
+    from wlk_conformance.scripted import backend  # noqa: PLC0415 -- imports numpy
 
     return backend.load(spec, model)

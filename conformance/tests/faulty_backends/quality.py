@@ -12,23 +12,23 @@ THANKS = (ASRToken(1.0, 1.5, "Thank you.", 1.0, None, "en"),)
 
 @alone("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": -0.01}})
 class ExceedsDeclaredErrors(FaultyStream):
-    """Declares a word error rate that it does not reach."""
+    """Declares a word error rate that it exceeds."""
 
 
 @by_tests("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": 0.02}})
 def loses_words_after_eighth(stream, emission, call):
-    """Drops every word after the eighth, and declares two errors in a hundred words."""
+    """Drops every word after the eighth, but declares two errors in a hundred words."""
     return emission.replace(committed=emission.committed[: max(0, 8 - stream.words)])
 
 
 @by_tests("QUAL-01", tiers=("speech",), spec={"bounds": {"word_start_median": 0.02}})
 def exceeds_declared_start_error(stream, emission, call):
-    """Starts every word 50 ms late, and declares a median of 20 ms."""
+    """Starts every word 50 ms late, but declares a median of 20 ms."""
     return each(emission, lambda token: edit(token, start=min(token.start + 0.05, token.end)))
 
 
 class InventingStream(FaultyStream):
-    """A stream that commits thanks at the end of half a minute whose level is in `levels`."""
+    """A stream that commits "thanks" after half a minute whose level is in `levels`."""
 
     levels = (-1.0, 2.0)
     level = 0.0
@@ -46,7 +46,7 @@ class InventingStream(FaultyStream):
 
 @alone("QUAL-02", tiers=("speech",))
 class InventsWords(InventingStream):
-    """Commits thanks, once, in half a minute without speech."""
+    """Commits "thanks" once in half a minute without speech."""
 
     def changed(self, emission, call):
         emission = super().changed(emission, call)
@@ -56,14 +56,14 @@ class InventsWords(InventingStream):
 
 @by_tests("QUAL-02", tiers=("speech",))
 class InventsWordsInLowNoise(InventingStream):
-    """Commits thanks in half a minute of noise that is hardly audible."""
+    """Commits "thanks" in half a minute of barely audible noise."""
 
     levels = (0.0, 0.05)
 
 
 @by_tests("QUAL-02", tiers=("speech",))
 class InventsWordsInTones(InventingStream):
-    """Commits thanks in half a minute of tones."""
+    """Commits "thanks" in half a minute of tones."""
 
     levels = (0.049, 2.0)
 

@@ -30,13 +30,13 @@ class KeepsEverything(ProcessedStream):
 
 @by_tests("RES-01", on="counted")
 def counts_no_state(stream, stats):
-    """Declares that its state is bounded, and does not count it."""
+    """Declares that its state is bounded, but does not count it."""
     return edit(stats, state_bytes=None)
 
 
 @alone("RES-01")
 class KeepsAudioWithoutWords(ProcessedStream):
-    """Keeps two kilobytes for each second since the last word, however long nobody speaks."""
+    """Keeps two kilobytes for each second since the last word, without a limit."""
 
     last_end = 0.0
 
@@ -51,7 +51,7 @@ class KeepsAudioWithoutWords(ProcessedStream):
 
 @by_tests("RES-01")
 class HidesItsGrowth(FaultyStream):
-    """Keeps a kilobyte for each second of the stream, and does not count it."""
+    """Keeps a kilobyte for each second of the stream, but does not count it."""
 
     def begin(self):
         self.kept = []
@@ -61,13 +61,13 @@ class HidesItsGrowth(FaultyStream):
         self.kept.append(self.copied(audio))
 
     def copied(self, audio):
-        """Return what is kept of *audio*."""
+        """Return what is kept for *audio*."""
         return bytes(len(audio) // 16)
 
 
 @by_tests("RES-01")
 class NeverTrimsItsAudio(HidesItsGrowth):
-    """Keeps all audio, and counts what its window needs."""
+    """Keeps all audio, but counts only what its window needs."""
 
     def copied(self, audio):
         return audio.tobytes()
@@ -133,7 +133,7 @@ class DecodesNoiseAgain(FaultyStream):
 
 @by_tests("RES-02", on="process_iter")
 def hides_engine_calls(stream, is_last=False):
-    """Runs its engine once more for each minute of the stream, and does not count it."""
+    """Runs its engine once more for each minute of the stream, but does not count that."""
     for _ in range(int(stream.stream.stats.audio_seconds / 60)):
         stream.backend.engine_calls.wrap(int)()
     return FaultyStream.process_iter(stream, is_last)
@@ -141,7 +141,7 @@ def hides_engine_calls(stream, is_last=False):
 
 @in_sessions("RES-02", on="counted")
 def counter_goes_back(stream, stats):
-    """Begins its counters anew at the second flush."""
+    """Resets its counters at the second flush."""
     return stats if stream.flushes < 2 else edit(stats, decoder_forwards=0)
 
 
@@ -153,7 +153,7 @@ def stops_counting_its_work(stream, stats):
 
 @in_sessions("RES-02")
 class FreezesItsCounters(FaultyStream):
-    """Counts no more work after twenty seconds of audio."""
+    """Stops counting work after twenty seconds of audio."""
 
     frozen = None
 
@@ -166,12 +166,12 @@ class FreezesItsCounters(FaultyStream):
 
 @alone("RES-03", spec={"max_delay": 0.4})
 class ExceedsDeclaredDelay(FaultyStream):
-    """Declares a delay that it does not keep."""
+    """Declares a delay that it exceeds."""
 
 
 @by_tests("RES-03")
 class ReportsBacklogLate(FaultyStream):
-    """Reports four seconds less as processed than it has processed, until a flush."""
+    """Reports four seconds less than it has processed, until a flush."""
 
     processed = 0.0
 

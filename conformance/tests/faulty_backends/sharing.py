@@ -29,7 +29,7 @@ MANY = 4  # streams, or threads
 
 @alone("ISO-01")
 def mixes_interleaved_streams(stream, emission, call):
-    """Loses a word where four streams take turns on one thread."""
+    """Loses a word when four streams take turns on one thread."""
     if call != "process_iter":
         return emission
     turns = stream.backend.marks.setdefault("turns", [])
@@ -44,7 +44,7 @@ def mixes_interleaved_streams(stream, emission, call):
 
 
 def clear_caches(of_stream, *, and_its_own):
-    """Let the other streams of the backend lose a word, and this one as well."""
+    """Make all streams of the backend lose a word, this one included."""
     for stream in list(of_stream.backend.streams):
         stream.is_due = and_its_own or stream is not of_stream
 
@@ -59,7 +59,7 @@ class FifthStreamLosesWord(LosingStream):
 
 @in_sessions("ISO-01")
 class CloseClearsCaches(LosingStream):
-    """Clears the cache of every stream of the backend when one is closed, and a word is lost."""
+    """Clears the caches of all streams of the backend when one is closed, which loses a word."""
 
     def close(self):
         self.stream.close()
@@ -68,7 +68,7 @@ class CloseClearsCaches(LosingStream):
 
 @in_sessions("ISO-01")
 class ResetClearsCaches(LosingStream):
-    """Clears the cache of the other streams of the backend when one is reset."""
+    """Clears the caches of the other streams of the backend when one is reset."""
 
     def reset(self):
         super().reset()
@@ -90,7 +90,7 @@ class OverlapBackend(FaultyBackend):
         return partial(self.mixed, self.wrap(function, **options))
 
     def mixed(self, call, *args, **kwargs):
-        """Make the call, and answer it wrongly where another one began or ended meanwhile."""
+        """Make the call, and answer it wrongly if another one began or ended during it."""
         self.inside += 1
         is_shared, before = self.inside > 1, self.answer
         try:
@@ -110,12 +110,12 @@ class OverlapBackend(FaultyBackend):
 
 @alone("ISO-02")
 class MixesOverlappingCalls(OverlapBackend):
-    """Returns no words where two engine calls overlap."""
+    """Returns no words if two engine calls overlap."""
 
 
 @by_tests("ISO-02")
 class TakesAnswerOfOtherCall(OverlapBackend):
-    """Returns the answer of the last call to one that overlaps it."""
+    """Returns the answer of the last call to a call that overlaps it."""
 
     def words_of(self, hypothesis, other):
         return hypothesis.words if other is None else other.words
@@ -143,7 +143,7 @@ class NeedsOneThread(FaultyStream):
 
 
 class ThreadedStream(FaultyStream):
-    """A stream that knows the thread that inserted last."""
+    """A stream that notes which thread inserted last."""
 
     thread = None
 
@@ -153,13 +153,13 @@ class ThreadedStream(FaultyStream):
 
     @property
     def is_elsewhere(self):
-        """Whether another thread calls."""
+        """Whether the calling thread is another one."""
         return self.thread not in (None, threading.current_thread())
 
 
 @by_tests("ISO-03")
 class LosesWordOfAnotherThread(ThreadedStream):
-    """Loses the words of a step by another thread than that of the insert."""
+    """Loses the words of a step on another thread than the insert."""
 
     def changed(self, emission, call):
         return emission.replace(committed=()) if self.is_elsewhere else emission
@@ -167,7 +167,7 @@ class LosesWordOfAnotherThread(ThreadedStream):
 
 @by_tests("ISO-03")
 class FinishNeedsTheThreadOfInserts(ThreadedStream):
-    """Fails at a finish by another thread than that of the insert."""
+    """Fails at a finish on another thread than the insert."""
 
     def finish(self):
         if self.is_elsewhere:
@@ -178,7 +178,7 @@ class FinishNeedsTheThreadOfInserts(ThreadedStream):
 @alone("ISO-04")
 def leaves_hook(stream, emission, call):
     """Leaves a hook on the shared model at each step."""
-    # The call and not the stream, whose memory it is.
+    # The call, because a stream would be kept in memory.
     stream.backend.marks[f"hook of {id(stream):#x}"] = call
     return emission
 
@@ -224,7 +224,7 @@ def keeps_language_it_was_switched_to(backend, arguments):
 
 @by_tests("ISO-05")
 def language_of_the_other_caller(stream, emission, call):
-    """Reports the language of the stream that was called before, where that is another one."""
+    """Reports the language of the stream that was called before, if that is another one."""
     before = stream.backend.marks.get("language", stream.language)
     stream.backend.marks["language"] = stream.language
     return each(emission, lambda token: edit(token, detected_language=before or "en"))
@@ -296,7 +296,7 @@ class IgnoresCloseInStep(FaultyStream):
 
 @by_tests("ISO-06")
 class HoldsStateWhenClosedInStep(IgnoresCloseInStep):
-    """Holds a megabyte where another thread closed it during a step."""
+    """Holds a megabyte if another thread closes it during a step."""
 
     is_held = False
 
@@ -342,7 +342,7 @@ class BatchingBackend(FaultyBackend):
 
     @property
     def is_together(self):
-        """Whether runs wait for several streams."""
+        """Whether a run waits for calls of several streams."""
         return bool(EngineFaults.of(self.engine_calls).together)
 
     def answers(self, requests):
@@ -350,12 +350,12 @@ class BatchingBackend(FaultyBackend):
         return [request() for request in requests]
 
     def fault(self):
-        """Notice that a call failed on request; the sound backend does nothing."""
+        """React to a call that failed on request; the sound backend does nothing."""
 
 
 @alone("ISO-07", spec=BATCHING)
 class MixesAnswersOfBatch(BatchingBackend):
-    """Returns the answers of a batch that was waited for in the wrong order."""
+    """Returns the answers of a forced batch in the wrong order."""
 
     def answers(self, requests):
         answers = super().answers(requests)
@@ -364,7 +364,7 @@ class MixesAnswersOfBatch(BatchingBackend):
 
 @alone("ISO-07", spec=BATCHING)
 class FailsWholeBatch(BatchingBackend):
-    """Lets a failure of one stream of a batch fail a call of another stream."""
+    """Fails a call of another stream when one stream of a batch fails."""
 
     faults = 0
 
@@ -381,6 +381,6 @@ class FailsWholeBatch(BatchingBackend):
 
 @alone("ISO-07", spec=BATCHING)
 class TakesNothingTogether(BatchingBackend):
-    """Declares batching and runs each engine call alone."""
+    """Declares batching, but runs each engine call alone."""
 
     is_batching = False

@@ -28,12 +28,12 @@ class FlushesOnlyDecodedAudio(FaultyStream):
 
 
 class HoldingStream(FaultyStream):
-    """A stream that holds back words, and returns them with a flush."""
+    """A stream that holds back words and returns them with a flush."""
 
     held = ()
 
     def release(self, emission, kept):
-        """Return what is held and all but the last *kept* words of *emission*."""
+        """Return *emission* with the words held so far, and hold back its last *kept* words."""
         words = (*self.held, *emission.committed)
         cut = len(words) - kept
         self.held = words[cut:]
@@ -60,7 +60,7 @@ class HoldsBackAfterFifthWord(HoldingStream):
 
 @by_tests("SIL-01")
 def silence_loses_word_at_the_end(stream, emission, call):
-    """Drops the last word of start_silence where no audio follows it."""
+    """Drops the last word of start_silence if no audio follows it."""
     if call != "start_silence" or not emission.committed:
         return emission
     is_last = emission.committed[-1].end >= emission.processed_up_to - 0.01
@@ -71,7 +71,7 @@ def silence_loses_word_at_the_end(stream, emission, call):
 class RepeatsWordAtSilence(FaultyStream):
     """Commits the last word again at a second start_silence."""
 
-    last, at = (), 0  # the chunks that came before it
+    last, at = (), 0  # the number of chunks before it
 
     def changed(self, emission, call):
         if call != "start_silence":
@@ -143,7 +143,7 @@ def accepts_negative_silence_later(stream, seconds, offset=None):
 
 @in_sessions("SIL-03", on="end_silence")
 def accepts_nan_silence_later(stream, seconds, offset=None):
-    """Takes a silence of NaN seconds for none, once a word is committed."""
+    """Treats a silence of NaN seconds as none, once a word is committed."""
     if seconds == seconds or not stream.words:  # noqa: PLR0124 -- not NaN
         FaultyStream.end_silence(stream, seconds, offset)
 
@@ -189,7 +189,7 @@ class StartsInPause(FaultyStream):
 
 @by_tests("SIL-06")
 def joins_words_over_short_pause(stream, emission, call):
-    """Takes a pause of less than a fifth of a second for none, and joins the words around it."""
+    """Ignores a pause of less than a fifth of a second, and joins the words around it."""
     is_due = stream.words and 0 < stream.pause < 0.2
     return edited(emission, 0, text=str.strip) if is_due else emission
 

@@ -15,7 +15,7 @@ from faulty_backends.base import (
     in_sessions,
 )
 
-FAR = 3.0  # seconds back
+FAR = 3.0  # seconds in the past
 LONG = 5.0  # seconds of silence after which some of these streams change
 
 
@@ -42,12 +42,12 @@ def loses_word_at_past_turn(stream, change):
 
 
 class _EndOfProgram(BaseException):
-    """No Exception, as some libraries raise it."""
+    """Not an Exception, as some libraries raise them."""
 
 
 @in_sessions("SPK-01", on="new_speaker")
 def raises_base_exception_at_turn(stream, change):
-    """Raises what is no Exception at a speaker turn after two flushes."""
+    """Raises a BaseException at a speaker turn after two flushes."""
     if stream.flushes >= 2:
         raise _EndOfProgram
     return FaultyStream.new_speaker(stream, change)
@@ -86,13 +86,13 @@ def spoken_in(emission, language, first=0):
 
 @in_sessions("SPK-02")
 def speaker_zero_is_none(stream, emission, call):
-    """Takes speaker 0 for no speaker."""
+    """Treats speaker 0 as no speaker."""
     return each(emission, lambda token: edit(token, speaker=token.speaker or None))
 
 
 @in_sessions("SPK-02", on="new_speaker")
 def applies_future_turn_at_once(stream, change):
-    """Attributes every later word to the speaker of a turn that lies in the future."""
+    """Attributes all later words to the speaker of a turn that is still in the future."""
     start = min(change.start, end_of(stream))
     return FaultyStream.new_speaker(stream, attrs.evolve(change, start=start))
 
@@ -185,7 +185,7 @@ class ReportsEnglishAfterLongSilence(FaultyStream):
 
 @alone("LANG-02", tiers=("speech",))
 def detects_other_language(stream, emission, call):
-    """Reports English speech as German, where no language is forced."""
+    """Reports English speech as German if no language is forced."""
     return emission if stream.language else spoken_in(emission, "de")
 
 

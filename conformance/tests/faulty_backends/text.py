@@ -19,7 +19,7 @@ from faulty_backends.base import (
 )
 from wlk_core import EPS, SAMPLE_RATE, Emission
 
-IDLE = 4  # calls in a row that have nothing to do
+IDLE = 4  # calls in a row with nothing to do
 _RUNS = count()
 
 
@@ -27,7 +27,7 @@ _RUNS = count()
 class RepeatsWordWhenIdle(FaultyStream):
     """Commits its last token again after several calls without new audio."""
 
-    before = (0.0, 0)  # the time reached and the chunks of the call before
+    before = (0.0, 0)  # processed time and number of chunks at the previous call
     idle = 0
     last = None
 
@@ -95,7 +95,7 @@ def returns_mutable_tokens(stream, emission, call):
 
 @in_sessions("COM-02")
 class ChangesReturnedToken(FaultyStream):
-    """Corrects a token after it was returned, once there are ten."""
+    """Changes a token that was returned, once there are ten."""
 
     kept = ()
 
@@ -107,7 +107,7 @@ class ChangesReturnedToken(FaultyStream):
 
 
 def respelled(spell):
-    """Return the fault that spells each token otherwise."""
+    """Return the fault that spells each token differently."""
     return lambda _stream, emission, _call: each(emission, lambda token: edit(token, text=spell))
 
 
@@ -187,7 +187,7 @@ def depends_on_chunk_size(stream, emission, call):
 
 @in_sessions("COM-05", on="begin")
 def drops_rest_of_mel_frame(stream):
-    """Feeds its model whole frames of 10 ms of each chunk, and drops the rest."""
+    """Feeds its model only the whole 10 ms frames of each chunk, and drops the rest."""
     recognizer = stream.stream._recognizer
     feed = recognizer.feed
     recognizer.feed = lambda audio: feed(audio[: len(audio) // 160 * 160])
@@ -195,7 +195,7 @@ def drops_rest_of_mel_frame(stream):
 
 @alone("COM-06", on="shown")
 def shows_future_word(stream, tokens):
-    """Shows a word at a time that has no audio yet."""
+    """Shows a word at a time for which there is no audio yet."""
     end = stream.stream.stats.audio_seconds + EPS / 2
     return [*tokens[:-1], *(edit(token, start=end, end=end) for token in tokens[-1:])]
 

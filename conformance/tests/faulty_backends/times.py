@@ -67,7 +67,7 @@ class GoesBackAfterThirdTurn(FaultyStream):
 
 @in_sessions("TIME-02")
 def swaps_starts_of_burst(stream, emission, call):
-    """Exchanges the times of the first two words where more than three are committed at once."""
+    """Swaps the times of the first two words if more than three are committed at once."""
     emission = emission.replace(stable_up_to=0.0)
     if len(emission.committed) <= 3:
         return emission
@@ -92,7 +92,7 @@ def processed_time_goes_back(stream, emission, call):
 
 @alone("TIME-03")
 class HidesLongBacklog(FaultyStream):
-    """Reports no backlog while more than four seconds of audio wait."""
+    """Reports no backlog while it is more than four seconds."""
 
     processed = 0.0
 
@@ -122,7 +122,7 @@ def stable_goes_back(stream, emission, call):
 
 @in_sessions("TIME-03")
 def counts_backlog_as_processed(stream, emission, call):
-    """Reports audio that waits as processed where more than ten seconds do, and takes it back."""
+    """Reports a backlog of more than ten seconds as processed, and takes that back later."""
     seconds = stream.stream.stats.audio_seconds
     is_due = call == "process_iter" and seconds - emission.processed_up_to > 10
     return emission.replace(processed_up_to=seconds) if is_due else emission
@@ -154,7 +154,7 @@ def loses_word_after_hour_of_lead(stream, emission, call):
 
 @by_tests("TIME-04")
 def takes_short_lead_for_audio(stream, emission, call):
-    """Starts the first word early by a leading silence of less than a second."""
+    """Ignores a leading silence of less than a second in the time of the first word."""
     emission = emission.replace(stable_up_to=0.0)
     if not 0 < stream.lead < 1 or stream.words:
         return emission
@@ -178,7 +178,7 @@ class SpreadsWords(FaultyStream):
 
 @alone("TIME-05")
 class KeepsHalfPrecisionTimes(FaultyStream):
-    """Keeps the times within an utterance as float16, from 200 s on, where they are 0.1 s off."""
+    """Keeps times within an utterance as float16 from 200 s on, where they are 0.1 s off."""
 
     def changed(self, emission, call):
         """Report no time as stable."""
@@ -188,7 +188,7 @@ class KeepsHalfPrecisionTimes(FaultyStream):
 
 
 def rounded(seconds):
-    """Return *seconds* in half precision, and not later."""
+    """Return *seconds* in half precision, rounded down."""
     half = np.float16(seconds) if seconds > 200 else seconds
     return float(half if half <= seconds else np.nextafter(half, np.float16(0)))
 
@@ -209,7 +209,7 @@ class SpreadsAfterThirdWord(FaultyStream):
 
 
 class MovingStream(FaultyStream):
-    """A stream that moves its times by `shift` seconds, and keeps every other promise on them."""
+    """A stream that moves its times by `shift` seconds, and keeps all other rules about them."""
 
     before = 0.0
     shift = 0.0
@@ -238,7 +238,7 @@ class DriftsWithChunks(MovingStream):
 
     @property
     def shift(self):
-        """Half a second at most."""
+        """10 ms earlier for each chunk after twenty, half a second at most."""
         return -min(0.5, 0.01 * max(0, self.chunks - 20))
 
 
@@ -265,7 +265,7 @@ class StartsInSecondPause(MovingStream):
 
 @in_sessions("SIL-05")
 class DropsAudioAtEachFlush(FaultyStream):
-    """Drops 20 ms of audio at each flush, and corrects its counters."""
+    """Drops 20 ms of audio at each flush, and adjusts its counters to that."""
 
     samples = 320
     dropped = 0

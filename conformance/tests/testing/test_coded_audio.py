@@ -33,7 +33,7 @@ def test_reading_gives_back_what_was_coded(tokens):
 
 @given(scripts(), st.integers(0, 20_000))
 def test_any_slice_contains_the_origins_of_its_tokens(tokens, start):
-    """A buffer that was trimmed anywhere still gives the true origins."""
+    """A buffer trimmed anywhere still gives the true origins."""
     audio = encode(tokens)
     detected = read_tokens(audio[start:])
     origins = {(t.id, t.start * CELL_SAMPLES - start) for t in tokens}

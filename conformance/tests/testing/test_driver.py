@@ -1,4 +1,4 @@
-"""The driver of a stream: when it stops."""
+"""The driver of a stream stops."""
 
 from __future__ import annotations
 

@@ -4,6 +4,6 @@ from wlk_conformance import BackendConformance
 
 
 class TestHello(BackendConformance):
-    """Every rule that needs no recorded speech."""
+    """Run every rule that needs no recorded speech."""
 
     backend = "hello"

@@ -4,7 +4,7 @@ from wlk_conformance import BackendConformance
 
 
 class TestPocketSphinx(BackendConformance):
-    """Every rule; `pytest --wlk-speech` adds the speech tier."""
+    """Run every rule; `pytest --wlk-speech` adds the speech tier."""
 
     backend = "pocketsphinx"
     model = "digits"

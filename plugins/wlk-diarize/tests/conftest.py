@@ -1,4 +1,4 @@
-"""A diarizer without its models."""
+"""A diarizer that needs no models."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from wlk_diarize.engine.diarizer import ClusteringDiarizer
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from tone_voices import ToneNetworks  # noqa: E402 -- found through the line above
+from tone_voices import ToneNetworks  # noqa: E402 -- needs the line above
 
 
 @pytest.fixture
 def networks():
-    """Return networks that count what they hear."""
+    """Return networks that record how much audio they get."""
     return ToneNetworks()
 
 
 @pytest.fixture
 def diarizer(networks):
-    """Return a diarizer of up to eight speakers."""
+    """Return a diarizer for up to eight speakers."""
     return ClusteringDiarizer(networks, max_speakers=8)

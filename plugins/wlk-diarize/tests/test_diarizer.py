@@ -1,4 +1,4 @@
-"""Who speaks when, decided once: turns, pauses, overlaps, limits."""
+"""The diarizer finds turns, pauses and overlaps, and keeps its limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wlk_core.plugins import SAMPLE_RATE
 from wlk_diarize.engine.diarizer import ClusteringDiarizer
 
 TALK = ((0, 3.0), (None, 0.5), (1, 3.0), (0, 2.0), (None, 0.2), (2, 2.5), (1, 4.0))
-HOP = 1.0125  # seconds from a decision to the next
+HOP = 1.0125  # seconds from one decision to the next
 
 
 def audio_of(turns):
@@ -21,7 +21,7 @@ def audio_of(turns):
 
 
 def heard(diarizer, audio, *, chunk_seconds=0.5):
-    """Return all spans of *audio*, and the clock at which each came."""
+    """Return all spans of *audio*, and the time at which each was returned."""
     spans, clocks = [], []
     step = round(chunk_seconds * SAMPLE_RATE)
     for start in range(0, len(audio), step):
@@ -34,7 +34,7 @@ def heard(diarizer, audio, *, chunk_seconds=0.5):
 
 
 def test_speakers_who_take_turns_are_found_and_found_again(diarizer):
-    """Each turn has the number of its voice, in the order in which the voices were first heard."""
+    """Each turn has the number of its voice, in order of appearance."""
     turns = turns_of(heard(diarizer, audio_of(TALK))[0])
 
     assert [0, 1, 0, 2, 1] == [speaker for speaker, _, _ in turns]
@@ -44,7 +44,7 @@ def test_speakers_who_take_turns_are_found_and_found_again(diarizer):
 
 @pytest.mark.parametrize("chunk_seconds", [0.08, 1.0, 60.0])
 def test_the_cut_of_the_audio_changes_nothing(chunk_seconds, networks):
-    """Decisions fall on a grid of samples."""
+    """Decisions lie on a fixed sample grid."""
     audio = audio_of(TALK)
     expected, _ = heard(ClusteringDiarizer(networks, max_speakers=8), audio)
     spans, _ = heard(
@@ -55,7 +55,7 @@ def test_the_cut_of_the_audio_changes_nothing(chunk_seconds, networks):
 
 
 def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
-    """It is at most the lookahead and a hop, and the chunk that the caller waited for."""
+    """The delay is at most the lookahead, a hop, and the chunk of the caller."""
     spans, clocks = heard(diarizer, audio_of(TALK), chunk_seconds=0.1)
 
     assert diarizer.max_delay == pytest.approx(2.53, abs=0.01)
@@ -65,7 +65,7 @@ def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
 
 
 def test_what_was_returned_is_never_returned_again(diarizer):
-    """The spans of a speaker follow one another without overlap."""
+    """The spans of a speaker do not overlap."""
     spans, _ = heard(diarizer, audio_of(TALK))
     for speaker in (0, 1, 2):
         own = [span for span in spans if span.speaker == speaker]
@@ -75,7 +75,7 @@ def test_what_was_returned_is_never_returned_again(diarizer):
 
 
 def test_a_pause_decides_what_was_said_before_it_and_moves_the_clock(diarizer):
-    """No lookahead is waited for, and no span crosses the pause."""
+    """A pause needs no lookahead, and no span crosses it."""
     diarizer.insert_audio_chunk(tone(0, 1.2))
     assert [] == diarizer.process_iter()
     diarizer.insert_silence(30.0)
@@ -89,7 +89,7 @@ def test_a_pause_decides_what_was_said_before_it_and_moves_the_clock(diarizer):
 
 
 def test_a_pause_after_next_to_no_audio_keeps_the_clock(diarizer):
-    """What is too short to be anybody's is left out, and shifts nothing."""
+    """Audio too short for a label is left out, and does not shift the clock."""
     diarizer.insert_audio_chunk(tone(0, 0.1))
     diarizer.insert_silence(10.0)
     diarizer.insert_audio_chunk(tone(0, 2.0))
@@ -99,7 +99,7 @@ def test_a_pause_after_next_to_no_audio_keeps_the_clock(diarizer):
 
 
 def test_two_who_speak_at_once_have_spans_that_overlap(diarizer):
-    """Overlapped speech is given to both, and to neither's voice."""
+    """Overlapping speech is attributed to both, and changes the mean of neither."""
     audio = audio_of([(0, 4.0), (1, 4.0)])
     audio = np.concatenate((audio, tone(0, 1.0) + tone(1, 1.0), tone(1, 2.0)))
     turns = turns_of(heard(diarizer, audio)[0])
@@ -110,21 +110,21 @@ def test_two_who_speak_at_once_have_spans_that_overlap(diarizer):
 
 
 def test_a_short_word_makes_no_new_speaker(diarizer):
-    """An embedding of half a second is too far from any voice to begin one."""
+    """Half a second of speech is too little to begin a new speaker."""
     spans, _ = heard(diarizer, audio_of([(0, 3.0), (None, 0.4), (1, 0.5), (None, 0.4), (0, 3.0)]))
 
     assert {0} == {span.speaker for span in spans}
 
 
 def test_eight_speakers_keep_their_numbers(diarizer):
-    """Also when all of them were away for longer than the window."""
+    """This holds even after all of them were silent for longer than the window."""
     spans, _ = heard(diarizer, audio_of([(voice, 5.0) for voice in (*range(8), *range(8))]))
 
     assert [*range(8), *range(8)] == [speaker for speaker, _, _ in turns_of(spans)]
 
 
 def test_a_speaker_beyond_the_limit_is_given_to_the_nearest(networks):
-    """No label is invented."""
+    """No new label is added."""
     diarizer = ClusteringDiarizer(networks, max_speakers=2)
     spans, _ = heard(diarizer, audio_of([(0, 3.0), (1, 3.0), (2, 3.0)]))
 
@@ -133,12 +133,12 @@ def test_a_speaker_beyond_the_limit_is_given_to_the_nearest(networks):
 
 
 def test_silence_has_no_speaker(diarizer):
-    """Nothing is returned for noise that no network calls speech."""
+    """Noise that the networks do not call speech has no spans."""
     assert [] == heard(diarizer, audio_of([(None, 8.0)]))[0]
 
 
 def test_a_reset_diarizer_is_a_new_one(diarizer):
-    """Numbers and the clock begin again."""
+    """Numbers and the clock restart."""
     audio = audio_of(TALK)
     first, _ = heard(diarizer, audio)
     frames = diarizer.stats.encoder_frames
@@ -151,7 +151,7 @@ def test_a_reset_diarizer_is_a_new_one(diarizer):
 
 
 def test_inserting_runs_no_model_and_keeps_a_copy(diarizer, networks):
-    """The caller may use its array again."""
+    """The caller can reuse its array."""
     audio = tone(0, 5.0)
     diarizer.insert_audio_chunk(audio)
     audio[:] = 0
@@ -161,7 +161,7 @@ def test_inserting_runs_no_model_and_keeps_a_copy(diarizer, networks):
 
 
 def test_work_and_state_are_those_of_ten_seconds(diarizer, networks):
-    """A minute costs what the minute before cost, and no audio older than a window is kept."""
+    """Every minute costs the same, and no audio older than a window is kept."""
     work, kept = [], []
     for _ in range(4):
         networks.heard.clear()

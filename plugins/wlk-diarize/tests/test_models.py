@@ -1,4 +1,4 @@
-"""The two models: where they are found, what they must be, how streams share them."""
+"""The two models are found, validated and shared among streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PUBLISHED = "3dspeaker_speech_campplus_sv_zh_en_16k-common_advanced.onnx"
 
 @pytest.fixture
 def write(tmp_path):
-    """Return a function that writes files to a folder of its own and returns it."""
+    """Return a function that writes files to a new folder and returns the folder."""
 
     def write(**files):
         folder = tmp_path / f"models-{len(list(tmp_path.iterdir()))}"
@@ -37,16 +37,16 @@ def write(tmp_path):
 
 
 def load(model, **options):
-    """Load the diarizer as the registry does."""
+    """Load the diarizer like the registry."""
     resolved = resolve_options(CLUSTERING.options, options, scope="backend", owner=CLUSTERING.name)
     return backend.load(CLUSTERING, str(model), **resolved)
 
 
 def test_a_folder_with_both_models_is_a_diarizer(write):
-    """Two voices, which the tiny models tell apart by the sign of the samples."""
+    """The tiny models distinguish two voices by the sign of the samples."""
     diarizer = load(write(segmentation=segmentation(), embedding=embedding()))
     noise = np.random.default_rng(1).normal(0.0, 0.01, 32_000).astype(np.float32)
-    beat = np.arange(32_000) % 8_000 < 1_600  # features are less their mean: a steady tone is none
+    beat = np.arange(32_000) % 8_000 < 1_600  # features lose their mean: a steady tone has none
     voices = tone(0, 2.0) * beat + noise + 0.3, tone(9, 2.0) * beat + noise - 0.3
     diarizer.insert_audio_chunk(np.concatenate([*voices, voices[0]]))
     spans = diarizer.process_iter(is_last=True)
@@ -56,7 +56,7 @@ def test_a_folder_with_both_models_is_a_diarizer(write):
 
 
 def test_models_may_lie_apart_under_their_published_names(write):
-    """Each model may have a directory of its own, as on the hub."""
+    """Each model can have its own directory, as on the hub."""
     first = write(onnx__model=segmentation())
     second = write(**{PUBLISHED.removesuffix(".onnx"): embedding()})
 
@@ -64,7 +64,7 @@ def test_models_may_lie_apart_under_their_published_names(write):
 
 
 def test_the_registry_loads_the_diarizer_by_its_name(write):
-    """Its folder may stand in the name, as on the command line."""
+    """The name can include its folder, as on the command line."""
     folder = write(segmentation=segmentation(), embedding=embedding())
     registry = Registry([EntryPoint("clustering", "wlk_diarize.plugin", "wlk.plugins")])
     diarizer = registry.load_annotator("diarizer", f"clustering={folder}")
@@ -73,7 +73,7 @@ def test_the_registry_loads_the_diarizer_by_its_name(write):
 
 
 def test_streams_share_the_models_while_any_of_them_is_open(write):
-    """A server with many sessions holds the weights once."""
+    """A server with many sessions loads the weights once."""
     folder = write(segmentation=segmentation(), embedding=embedding())
     first, second = load(folder), load(folder)
 
@@ -104,20 +104,20 @@ def test_a_wrong_model_is_refused_when_it_is_loaded(write, files, message):
 
 
 def test_the_options_are_checked(write):
-    """A limit of speakers is at least one."""
+    """The limit of speakers is at least one."""
     with pytest.raises(OptionError, match="max_speakers must be between 1 and 32"):
         load(write(embedding=embedding()), max_speakers=0)
 
 
 def test_without_a_network_the_message_says_what_to_pull(monkeypatch, tmp_path):
-    """Offline, and with an empty cache."""
+    """This is the case offline with an empty cache."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelNotFoundError, match=r"pull segmentation-3\.0 --backend clustering"):
         load("segmentation-3.0", cache_dir=str(tmp_path))
 
 
 def test_a_frame_of_the_segmentation_is_put_where_its_audio_is(write):
-    """The boundary of two voices is off by less than a frame, 17 ms."""
+    """The boundary between two voices is off by less than a frame, 17 ms."""
     folder = write(segmentation=segmentation(), embedding=embedding())
     networks = OnnxNetworks(folder / "segmentation.onnx", folder / "embedding.onnx")
     audio = np.concatenate([np.full(40_000, 0.2), np.full(40_000, -0.2)]).astype(np.float32)
@@ -128,7 +128,7 @@ def test_a_frame_of_the_segmentation_is_put_where_its_audio_is(write):
 
 
 def test_an_embedding_has_length_one_and_does_not_depend_on_the_level(write):
-    """Features are logarithms less their mean."""
+    """Features are logarithms minus their mean."""
     folder = write(segmentation=segmentation(), embedding=embedding())
     networks = OnnxNetworks(folder / "segmentation.onnx", folder / "embedding.onnx")
     sound = np.random.default_rng(1).normal(0.0, 0.1, 16_000).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Spans from the probabilities of a network that keeps the speakers apart."""
+"""Spans are computed from the probabilities of a network that distinguishes speakers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wlk_diarize.engine.sortformer import FFT, HOP, LATENCIES, STACKED, Sortform
 
 
 class CodedNetwork:
-    """Hears the speakers whose bits are set in the sample at the time of a frame."""
+    """A network that detects the speakers whose bits are set in the sample at a frame's time."""
 
     def score(self, audio, state, look_ahead):
         """Return the bits as probabilities."""
@@ -28,13 +28,13 @@ def diarizer(request):
 
 
 def talk(*parts):
-    """Return the audio of (code, seconds)."""
+    """Return the audio of (code, seconds) turns."""
     codes, seconds = np.transpose(parts)
     return np.repeat(codes.astype(np.float32), np.rint(seconds * SAMPLE_RATE).astype(int))
 
 
 def test_speakers_are_numbered_as_they_come_and_overlap(diarizer):
-    """Wherever chunks end, gaps of 0.3 s belong to a turn, and what has less than 0.1 s is none."""
+    """Wherever chunks end, gaps of 0.3 s are part of a turn, and turns below 0.1 s are dropped."""
     parts = [(0, 0.2), (4, 3), (0, 0.3), (4, 1), (0, 0.4), (1, 0.09), (0, 2), (2, 1), (6, 1)]
     diarizer.insert_audio_chunk(talk(*parts))
     turns = turns_of(diarizer.process_iter(is_last=True))
@@ -43,7 +43,7 @@ def test_speakers_are_numbered_as_they_come_and_overlap(diarizer):
 
 
 def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
-    """Once, in pieces that follow one another."""
+    """Each part of a turn is returned once, and parts are contiguous."""
     audio, spans = talk((0, 0.5), (1, 7), (0, 1), (2, 0.5), (0, 15)), []
     for end in range(80, len(audio), 80):
         diarizer.insert_audio_chunk(audio[end - 80 : end])
@@ -56,7 +56,7 @@ def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
 
 
 def test_a_pause_decides_what_is_before_it_and_moves_the_clock(diarizer):
-    """Also after audio that is too short for a frame; no span crosses it, and labels stay."""
+    """Even after audio too short for a frame, no span crosses a pause, and labels stay."""
     diarizer.insert_audio_chunk(talk((8, 0.205)))
     diarizer.insert_silence(10)
     diarizer.insert_audio_chunk(talk((8, 0.005)))

@@ -1,4 +1,4 @@
-"""Voices that are enrolled: their names, and who does not get one."""
+"""Enrolled speakers are labelled with their names, strangers are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test_diarizer import audio_of, heard
 from tone_voices import tone, turns_of
 
 from wlk_core.plugins import OptionError
-from wlk_diarize.backend import enrolled
+from wlk_diarize.backend import enroll
 from wlk_diarize.engine.diarizer import ClusteringDiarizer
 
 
@@ -30,8 +30,8 @@ def record(path, audio):
 
 
 def test_speakers_who_are_enrolled_have_their_names(networks, folder):
-    """From their first span on; the others are numbered as they are heard."""
-    diarizer = ClusteringDiarizer(networks, max_speakers=8, voices=enrolled(networks, folder))
+    """They have names from their first span on; others are numbered in order of appearance."""
+    diarizer = ClusteringDiarizer(networks, max_speakers=8, voices=enroll(networks, folder))
     talk = [(1, 3.0), (5, 3.0), (3, 3.0), (0, 3.0), (1, 3.0), (3, 2.0)]
     turns = turns_of(heard(diarizer, audio_of(talk))[0])
 
@@ -39,29 +39,29 @@ def test_speakers_who_are_enrolled_have_their_names(networks, folder):
 
 
 def test_a_stranger_is_never_the_nearest_of_the_enrolled(networks, folder):
-    """A word too short to begin a new speaker is a stranger's all the same."""
-    diarizer = ClusteringDiarizer(networks, max_speakers=1, voices=enrolled(networks, folder))
+    """A word too short to begin a new speaker is not attributed to an enrolled one either."""
+    diarizer = ClusteringDiarizer(networks, max_speakers=1, voices=enroll(networks, folder))
     spans, _ = heard(diarizer, audio_of([(0, 0.6), (None, 1.0), (3, 3.0), (1, 3.0)]))
 
     assert [0, "ann", 0] == [speaker for speaker, _, _ in turns_of(spans)]
 
 
 def test_a_voice_needs_two_seconds_of_speech(networks, folder):
-    """Silence is no speech."""
+    """Silence does not count."""
     record(folder / "cy.wav", audio_of([(None, 4.0), (1, 1.0)]))
     with pytest.raises(OptionError, match=r"cy.wav has 1.0 s of speech of one speaker; record 2 s"):
-        enrolled(networks, folder)
+        enroll(networks, folder)
 
 
 def test_a_folder_without_recordings_is_refused(networks, tmp_path):
-    """The message says what it should hold."""
+    """The message says what the folder should contain."""
     with pytest.raises(OptionError, match=r"folder of recordings NAME.wav"):
-        enrolled(networks, tmp_path / "none")
+        enroll(networks, tmp_path / "none")
 
 
 def test_the_recordings_are_not_changed_by_what_is_heard(networks, folder):
-    """Streams share them."""
-    voices = enrolled(networks, folder)
+    """Streams share the embeddings of recordings."""
+    voices = enroll(networks, folder)
     before = [voice.embedding.copy() for voice in voices]
     heard(ClusteringDiarizer(networks, max_speakers=8, voices=voices), audio_of([(3, 9.0)]))
 

@@ -1,21 +1,21 @@
-"""Models with the interfaces of the published ones, small enough to be written by hand."""
+"""Models with the interfaces of the published ones, small enough to write by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_FLOAT, _INT, _INTS = 1, 2, 7  # types of tensors and of attributes in ONNX
-_LEVEL = 0.02  # of audio that is nobody's
+_FLOAT, _INT, _INTS = 1, 2, 7  # ONNX types of tensors and attributes
+_LEVEL = 0.02  # amplitude below which nobody is speaking
 
 
 def varint(number):
-    """Return a number as protobuf writes it."""
+    """Encode a number as a protobuf varint."""
     low, high = number & 0x7F, number >> 7
     return bytes([low | 0x80]) + varint(high) if high else bytes([low])
 
 
 def field(number, value):
-    """Return a field of a protobuf message: a whole number, text, or another message."""
+    """Encode a field of a protobuf message: an integer, a string, or another message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -23,13 +23,13 @@ def field(number, value):
 
 
 def port(name, *sizes):
-    """Return the ValueInfoProto of a float tensor; a size is a number or a name."""
+    """Encode the ValueInfoProto of a float tensor; a size is a number or a name."""
     shape = b"".join(field(1, field(1 if isinstance(size, int) else 2, size)) for size in sizes)
     return field(1, name) + field(2, field(1, field(1, _FLOAT) + field(2, shape)))
 
 
 def node(kind, inputs, output, **attributes):
-    """Return the NodeProto of an operator; an attribute is a number or a list of them."""
+    """Encode the NodeProto of an operator; an attribute is a number or a list of numbers."""
     message = b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind)
     for name, value in attributes.items():
         values = (
@@ -41,13 +41,13 @@ def node(kind, inputs, output, **attributes):
 
 
 def constant(name, array):
-    """Return the TensorProto of an array."""
+    """Encode the TensorProto of an array."""
     sizes = b"".join(field(1, size) for size in array.shape)
     return sizes + field(2, _FLOAT) + field(8, name) + field(9, array.astype("<f4").tobytes())
 
 
 def model(nodes, source, target, constants=()):
-    """Return a model of opset 13."""
+    """Encode a model of opset 13."""
     graph = b"".join(field(1, each) for each in nodes) + field(2, "tiny")
     graph += b"".join(field(5, each) for each in constants)
     graph += field(11, source) + field(12, target)
@@ -55,7 +55,7 @@ def model(nodes, source, target, constants=()):
 
 
 def segmentation(classes=7):
-    """Return a model that hears one speaker in samples above 0, and another one below."""
+    """Return a model that finds one speaker in samples above 0, and another one below."""
     weights = np.zeros((classes, 1, 991))
     weights[1], weights[2] = 1 / 991, -1 / 991
     least = np.array([_LEVEL, 0.0, 0.0, *[-1.0] * (classes - 3)])

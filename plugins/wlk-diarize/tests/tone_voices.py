@@ -1,4 +1,4 @@
-"""Voices that are tones, and networks that know them: the diarizer without its models."""
+"""Voices that are tones, and networks that recognise them, to test without models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from wlk_core.plugins import SAMPLE_RATE
 from wlk_diarize.engine.networks import FRAME_SAMPLES, LOCAL_SPEAKERS
 
-HERTZ = 200  # between two voices
+HERTZ = 200  # from one voice to the next
 VOICES = 12
 
 
@@ -19,7 +19,7 @@ def tone(voice, seconds, level=0.1):
 
 
 def turns_of(spans):
-    """Return (speaker, start, end) with spans that follow one another joined."""
+    """Return (speaker, start, end) with contiguous spans joined."""
     turns = []
     for span in sorted(spans, key=lambda span: (span.start, span.end)):
         same = [turn for turn in turns if turn[0] == span.speaker]
@@ -32,16 +32,16 @@ def turns_of(spans):
 
 class ToneNetworks:
     """
-    Hears which voices sound, and numbers the first three of each window as it hears them.
+    Detect which tones sound, and number the first three of each window in order of appearance.
 
-    `heard` is the seconds of each call, so that tests count the work.
+    `heard` has the seconds of audio of each call, so that tests can count the work.
     """
 
     def __init__(self):
         self.heard = []
 
     def segment(self, audio):
-        """Return the local speakers of each frame."""
+        """Return the local speakers in each frame."""
         self.heard.append(len(audio) / SAMPLE_RATE)
         frames = audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
         sounding = self._powers(frames) > 0.02
@@ -52,7 +52,7 @@ class ToneNetworks:
         return active
 
     def embed(self, audio):
-        """Return the shares of the voices."""
+        """Return the amplitudes of the voices, with length 1."""
         self.heard.append(len(audio) / SAMPLE_RATE)
         frames = audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
         powers = self._powers(frames).sum(axis=0)

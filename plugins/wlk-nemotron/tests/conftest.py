@@ -10,12 +10,12 @@ from wlk_conformance.testing import load_clip
 from wlk_core import load_backend
 from wlk_nemotron.torch.network import NemotronEngine
 
-SECONDS = 9  # four times the window of the attention
+SECONDS = 9  # four times the attention window
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _single_thread():
-    """Keep torch to one thread, because tests run beside others."""
+    """Limit torch to one thread, because tests run in parallel."""
     torch.set_num_threads(1)
 
 
@@ -35,7 +35,7 @@ def audio():
 @pytest.fixture(scope="session")
 def lively(backend, audio):
     """
-    Return an engine with random weights that emits several tokens a frame, and other ones in each.
+    Return an engine with random weights that emits several tokens per frame, different in each.
 
     The audio dominates, so that an error in any cache changes the tokens.
     """

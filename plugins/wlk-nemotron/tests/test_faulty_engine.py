@@ -1,4 +1,4 @@
-"""The conformance suite finds an engine whose caches change in place."""
+"""The conformance suite detects an engine whose caches change in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RULE = "ERR-02"
 
 
 def verdicts() -> set[str]:
-    """Return the outcomes of the tests of RULE on the digits."""
+    """Return the outcomes of the tests for RULE on the digits."""
     under_test = find_backend("nemotron", model="digits", rules=(RULE,))
     suite = BackendConformance()
     outcomes = {
@@ -30,14 +30,14 @@ def verdicts() -> set[str]:
 
 
 def test_the_sound_engine_keeps_the_rule_of_its_twin():
-    """So what the twin breaks is its fault."""
+    """So a rule that its faulty twin breaks is broken by the fault."""
     assert verdicts() == {"pass"}
 
 
 def test_caches_that_change_in_place_are_found(monkeypatch):
-    """A call that failed has moved them on, and its repetition decodes the audio twice."""
+    """A call that fails has already advanced them, so repeating it decodes the audio twice."""
     decode_batch = NemotronEngine.decode_batch
-    states: dict[int, tuple[Any, Any]] = {}  # by identity, with what a call made of each
+    states: dict[int, tuple[Any, Any]] = {}  # by id: a state, and the one that replaces it
 
     def in_place(self, requests):
         moved = [

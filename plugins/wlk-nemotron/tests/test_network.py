@@ -1,4 +1,4 @@
-"""The chunks of a stream equal transformers' own generation, offline and streaming."""
+"""A stream emits what transformers' own generation emits, offline and streaming."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using the model-agnostic default
 
 
 class Listener:
-    """A recognizer's engine call that keeps the tokens and the encoder frames of a stream."""
+    """An engine call that keeps the tokens and the encoder frames of a stream."""
 
     def __init__(self, engine):
         self.engine = engine
@@ -41,7 +41,7 @@ class Listener:
         return answer
 
     def listen(self, requests):
-        """Decode requests, and keep what the joint network gets of the encoder."""
+        """Decode requests, and keep the encoder frames that the joint network receives."""
         prompted = self.engine._prompted
 
         def kept(*arguments):
@@ -56,7 +56,7 @@ class Listener:
 
 
 def streamed(engine, audio, *, chunk_frames, seconds, language="en"):
-    """Return what a stream that gets *audio* in pieces of *seconds* emits."""
+    """Return what a stream emits that receives *audio* in pieces of *seconds*."""
     listener = Listener(engine)
     recognizer = partial(NemotronRecognizer, listener, settings=engine.settings,
                          chunk_frames=chunk_frames, language=language)  # fmt: skip
@@ -67,14 +67,14 @@ def streamed(engine, audio, *, chunk_frames, seconds, language="en"):
 
 
 def padded(audio, chunk_frames):
-    """Return *audio* as a stream decodes it, with its silence, and the number of mel frames."""
+    """Return *audio* padded as a stream pads it, and the number of its mel frames."""
     frames = -(-len(audio) // FRAME) + 1 + 5
     frames += -frames % chunk_frames
     return np.pad(audio, (0, (frames - 1) * FRAME + 200 - len(audio))), 8 * frames - 7
 
 
 def generated(engine, features, chunk_frames):
-    """Return ids and frames of the tokens of transformers' generation."""
+    """Return the ids and frames of the tokens that transformers generates."""
     model = engine.model
     with torch.inference_mode():
         output = model.generate(
@@ -93,7 +93,7 @@ def generated(engine, features, chunk_frames):
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_frames", LOOK_AHEADS)
 def test_a_stream_emits_what_offline_generation_emits(lively, audio, chunk_frames):
-    """Tokens and frames are equal, and encoder frames to 1e-4, however the audio is cut."""
+    """For any pieces of audio, tokens and their frames are equal, and encoder frames to 1e-4."""
     whole, mels = padded(audio, chunk_frames)
     mel = lively._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
     mel = mel[:, :mels]
@@ -114,7 +114,7 @@ def test_a_stream_emits_what_offline_generation_emits(lively, audio, chunk_frame
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_frames", [2, 7])
 def test_a_stream_emits_what_streaming_generation_emits(lively, audio, chunk_frames):
-    """Transformers' own chunks, with its own caches, give the same tokens at the same frames."""
+    """Chunks of transformers, with its own caches, yield the same tokens at the same frames."""
     whole, mels = padded(audio, chunk_frames)
     mel = lively._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
     cuts = [0, *range(8 * chunk_frames - 7, mels + 1, 8 * chunk_frames)]
@@ -126,7 +126,7 @@ def test_a_stream_emits_what_streaming_generation_emits(lively, audio, chunk_fra
 
 @pytest.mark.slow
 def test_streams_that_are_taken_together_are_as_alone(lively, audio):
-    """Streams of other lengths, look-aheads and languages share passes, and nothing else."""
+    """Streams of different lengths, look-aheads and languages share passes, but nothing else."""
     requests = {}
 
     def keep(key, listener, request):
@@ -157,22 +157,22 @@ def test_streams_that_are_taken_together_are_as_alone(lively, audio):
 
 
 def test_the_state_of_a_stream_is_bounded(lively, audio):
-    """After the window of attention is full, a stream holds as many bytes for ever."""
+    """Once the attention window is full, the bytes that a stream holds do not grow."""
     stream = streamed(lively, np.tile(audio, 2), chunk_frames=2, seconds=0.5)
     sizes = [state.nbytes for state in stream.states[20:-1]]
 
     assert len(set(sizes)) == 1
-    assert lively.encoder.pool.capacity < 2000  # places are returned
+    assert lively.encoder.pool.capacity < 2000  # places are reused
 
 
 def test_the_look_ahead_is_one_that_the_model_was_trained_for(backend):
-    """The message names those that there are."""
+    """The message names the supported ones."""
     with pytest.raises(OptionError, match="trained for a look_ahead_ms of 80, 160, 320, 560, 1120"):
         backend.create_processor(look_ahead_ms=240)
 
 
 def test_a_model_of_english_alone_takes_no_prompt(backend, audio, tmp_path):
-    """Its architecture is that of the multilingual one, without languages."""
+    """It has the architecture of the multilingual model, without its languages."""
     table = backend.engine.model.config.to_dict()
     config = NemotronAsrStreamingConfig(
         **{key: table[key] for key in ("vocab_size", "blank_token_id", "decoder_hidden_size",

@@ -1,4 +1,4 @@
-"""Words out of tokens and their frames."""
+"""Words from tokens and their frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PIECES = ("", " se", "ven", " ", "teen", ".", "今", "日", "。", " one")
 
 
 def assembled(tokens, *, settled_at=None):
-    """Return text, start and end of each word of tokens (id, frame)."""
+    """Return the text, start and end of each word of *tokens*, which are (id, frame)."""
     assembler, words = WordAssembler(PIECES), []
     for number, frame in tokens:
         words += assembler.push(EmittedToken(number, frame, 0.5))
@@ -32,12 +32,12 @@ def assembled(tokens, *, settled_at=None):
     ids=["pieces", "late piece", "punctuation", "spaces", "early space", "no spaces", "nothing"],
 )
 def test_a_word_is_timed_by_the_frames_of_its_tokens(tokens, words):
-    """A frame stands for the 80 ms that end at its time; text carries its own space."""
+    """A frame stands for the 80 ms that end at its time; a word includes its space."""
     assert words == assembled(tokens)
 
 
 def test_a_word_is_final_once_no_token_of_it_is_expected():
-    """The next tokens of a word follow within three frames."""
+    """Further tokens of a word follow within three frames."""
     tokens = [(1, 5), (2, 8)]
 
     assert [] == assembled(tokens, settled_at=11)
@@ -45,7 +45,7 @@ def test_a_word_is_final_once_no_token_of_it_is_expected():
 
 
 def test_a_growing_word_is_the_hypothesis():
-    """A lone space is none; the probability is the geometric mean of its tokens."""
+    """A lone space is not a word; the probability of a word is the geometric mean of its tokens."""
     assembler = WordAssembler(PIECES)
     assembler.push(EmittedToken(3, 5, 1.0))
     assert assembler.pending is None

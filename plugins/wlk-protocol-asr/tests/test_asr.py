@@ -1,4 +1,4 @@
-"""Messages of WhisperLiveKit's clients, in and out."""
+"""The protocol answers the messages of WhisperLiveKit's clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_rule_of_every_protocol_is_kept(rule):
 
 
 SECOND = bytes(32_000)
-WEBM = bytes.fromhex(  # 20 ms of silence, in Opus, as a recorder of a browser begins
+WEBM = bytes.fromhex(  # how a browser's recording begins: 20 ms of silence in Opus
     "1a45dfa380 1853806701ffffffffffffff 1654ae6b01ffffffffffffff ae01ffffffffffffff"
     "d78101 8686415f4f505553 63a2934f707573486561640101000080bb0000000000"
     "1f43b67501ffffffffffffff e78100 a38781000080f8fffe"
@@ -45,14 +45,14 @@ END = End(audio_time=9.0, stats=StreamStats(), latency=None)
 
 
 def open_session(*, is_diff=False):
-    """Return a session of a client, over a stream of which nothing comes."""
+    """Return a session of a client, on a stream without events."""
     client = attrs.evolve(CLIENT, query="mode=diff" if is_diff else "")
     return PlayedSession(client, SilentStream)
 
 
 @pytest.fixture
 def client():
-    """Return a client that has sent a second."""
+    """Return a client that has sent a second of audio."""
     client = open_session()
     client.send(SECOND)
     return client
@@ -64,17 +64,17 @@ def commit(text, start=0.0, **fields):
 
 
 def texts(message):
-    """Return speaker and text of each line."""
+    """Return the speaker and text of each line."""
     return [(line["speaker"], line["text"]) for line in message["lines"]]
 
 
 def test_the_first_message_asks_for_samples(client):
-    """The page records with an AudioWorklet then."""
+    """In response, the page records with an AudioWorklet."""
     assert [{"type": "config", "useAudioWorklet": True, "mode": "full"}] == client.protocol.begin()
 
 
 def test_a_state_has_lines_pauses_and_the_text_that_may_change(client):
-    """Words of one speaker are one line until a pause; times are those of the page."""
+    """Words of one speaker form one line until a pause; times are formatted as on the page."""
     messages = client.happen(
         HypothesisChange(Transcript((ASRToken(0.0, 0.5, " zero"),)), 0.6),
         HypothesisChange(Transcript(()), 0.7),
@@ -94,7 +94,7 @@ def test_a_state_has_lines_pauses_and_the_text_that_may_change(client):
 
 
 def test_speakers_have_numbers_in_their_order_and_may_come_late(client):
-    """A name of a speaker is a number here."""
+    """The protocol has numbers instead of the names of speakers."""
     client.happen(commit("zero"), commit("one", 2.0))
     client.happen(SpeakerTurn(SpeakerSpan("anna", 0.0, 1.0), 3.0))
     (last,) = client.happen(SpeakerTurn(SpeakerSpan("ben", 1.5, 3.0), 3.0))
@@ -103,7 +103,7 @@ def test_speakers_have_numbers_in_their_order_and_may_come_late(client):
 
 
 def test_a_change_that_nobody_sees_sends_nothing(client):
-    """Lag is seen."""
+    """A change of the lag is visible."""
     client.happen(commit("zero"))
 
     assert [] == client.happen(Endpoint(1.0, "commit", 1.0))
@@ -111,7 +111,7 @@ def test_a_change_that_nobody_sees_sends_nothing(client):
 
 
 def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
-    """Else every message of an hour would be longer than the one before."""
+    """Otherwise, messages would grow without bound."""
     for number in range(250):
         time = 2.0 * number
         messages = client.happen(
@@ -130,7 +130,7 @@ def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
 
 @pytest.mark.parametrize("is_diff", [False, True], ids=["full", "diff"])
 def test_a_word_is_not_shown_twice_while_it_is_committed(is_diff):
-    """The hypothesis that had it comes without it after the commit."""
+    """Only after the commit comes a hypothesis without the word."""
     client = open_session(is_diff=is_diff)
     client.send(SECOND)
     zero, one = ASRToken(0.0, 0.5, " zero"), ASRToken(0.5, 0.9, " one")
@@ -142,7 +142,7 @@ def test_a_word_is_not_shown_twice_while_it_is_committed(is_diff):
 
 
 def test_an_error_keeps_the_lines_and_is_shown_once(client):
-    """The page takes an error without lines for a state, and would clear its text."""
+    """The page would take an error without lines for an empty state, and clear its text."""
     client.happen(commit("zero"))
     (limit,) = client.protocol.refuse(RequestError("the session is over"))
     (state,) = client.happen(commit("one", 0.5))
@@ -156,7 +156,7 @@ def test_an_error_keeps_the_lines_and_is_shown_once(client):
 
 
 def test_only_an_end_of_the_client_is_ready_to_stop(client):
-    """After a shutdown clients connect again; a transcript that was cut is not complete."""
+    """After a shutdown, clients reconnect; their transcript is not complete."""
     assert [] == client.protocol.end()
     messages = client.happen(commit("zero"), END)
 
@@ -164,7 +164,7 @@ def test_only_an_end_of_the_client_is_ready_to_stop(client):
 
 
 def test_an_empty_message_brings_the_last_words_and_then_the_end(client):
-    """Clients close the socket then."""
+    """Clients then close the socket."""
     assert [] == client.send(b"")
     *_, state, ready = client.happen(commit("zero"), END)
 
@@ -174,7 +174,7 @@ def test_an_empty_message_brings_the_last_words_and_then_the_end(client):
 
 
 def test_no_audio_is_ready_to_stop_at_once():
-    """And only once."""
+    """It is sent only once."""
     client = open_session()
 
     assert [{"type": "ready_to_stop"}] == client.send(b"")
@@ -182,7 +182,7 @@ def test_no_audio_is_ready_to_stop_at_once():
 
 
 def test_webm_of_a_browser_is_decoded():
-    """Some record with a MediaRecorder, whatever the configuration asks for."""
+    """Some clients record with a MediaRecorder, whatever the configuration asks for."""
     client = open_session()
 
     assert [] == client.send(WEBM[:30], WEBM[30:])
@@ -191,7 +191,7 @@ def test_webm_of_a_browser_is_decoded():
 
 @pytest.mark.parametrize("data", [WEBM[:5] + bytes(20), b"RIFF....WAVE"])
 def test_another_container_is_refused_with_what_was_expected(data):
-    """WAV and WebM bytes are not decoded as samples, which would be noise."""
+    """WAV and WebM are not mistaken for samples, which would be noise."""
     client = open_session()
     error, ready = client.send(data)
 
@@ -205,14 +205,14 @@ WORDS = strategies.lists(strategies.sampled_from(["word", "pause", "anna", "ben"
 
 @given(WORDS)
 def test_diffs_build_the_states_of_the_full_mode(actions):
-    """Dropped lines, those that stay, and new ones; a number for each message."""
+    """Diffs drop, keep and append lines, and are numbered."""
     clients = open_session(), open_session(is_diff=True)
     time, lines, count = 0.0, [], 0
     for client in clients:
         client.send(SECOND)
     for number, action in enumerate(actions):
         event = {
-            "word": lambda: commit(str(number), time),  # noqa: B023 -- called in this turn
+            "word": lambda: commit(str(number), time),  # noqa: B023 -- called in this iteration
             "pause": lambda: SilenceSpan(Silence(time, time + 1), time + 1),  # noqa: B023
         }.get(action, lambda: SpeakerTurn(SpeakerSpan(action, time - 1, time), time))()  # noqa: B023
         full, diffs = (client.happen(event) for client in clients)
@@ -244,14 +244,14 @@ def handshake(query, translates_to=None):
 
 
 def test_a_query_chooses_language_and_mode():
-    """Without one, those of the server."""
+    """By default, they are those of the server."""
     assert "fr" == ROUTE.open(handshake("language=fr&mode=diff")).settings.language
     assert "en" == ROUTE.open(handshake("target_language=")).settings.language
     assert None is ROUTE.open(handshake("language=auto")).settings.language
 
 
 def test_a_server_that_translates_does_so_for_every_client():
-    """Those that ask for its language, and those that name none."""
+    """Clients can request its target language or none."""
     assert ROUTE.open(handshake("target_language=DE", "de")).settings.translates
     assert ROUTE.open(handshake("", "de")).settings.translates
     assert not ROUTE.open(handshake("")).settings.translates
@@ -270,7 +270,7 @@ def test_wrong_settings_are_refused_with_a_message(query):
 
 
 def test_a_wrong_key_is_refused_before_the_socket_is_accepted():
-    """A key may be in the query."""
+    """The key can be in the query."""
     connection = SimpleNamespace(headers={}, query_params=QueryParams("token=secret"))
 
     assert ["secret"] == ROUTE.keys(connection)
@@ -279,5 +279,5 @@ def test_a_wrong_key_is_refused_before_the_socket_is_accepted():
 
 
 def test_a_full_server_opens_no_socket():
-    """The page begins its waiting times anew whenever a socket was opened."""
+    """The page resets its back-off whenever a socket opens."""
     assert 503 == ROUTE.refuse(RequestError("full", status=503)).status_code

@@ -1,4 +1,4 @@
-"""What clients of Deepgram do, of both versions."""
+"""Clients of both versions of Deepgram's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns of Deepgram's clients: what is published of their order holds for any audio."""
+"""Turns have the events, and their order, that Deepgram documents."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ FORCE, CLOSE = '{"type": "ForceEndTurn"}', '{"type": "CloseStream"}'
 
 
 def query_of(query=""):
-    """Return what a client asks for."""
+    """Return the parsed query of a client."""
     return FluxQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
 
 
 def open_session(query="eager_eot_threshold=0.5"):
-    """Return a session of a client, over a stream of which nothing comes."""
+    """Return a session of a client, on a stream without events."""
     return PlayedSession(client(FLUX, query, turns_text), SilentStream)
 
 
 def token(text, end):
-    """Return a word that ends at a time."""
+    """Return a word that ends at *end*."""
     return ASRToken(max(0.0, end - 0.25), end, f" {text}")
 
 
 def mark(now, *hypothesis, passed=None):
-    """Return the answer to a mark, where the model had got all audio but for pauses."""
+    """Return the answer to a mark, by which the gate has passed *passed* seconds to the model."""
     return Marked(
         name=str(now),
         transcript=Transcript(hypothesis),
@@ -52,12 +52,12 @@ def mark(now, *hypothesis, passed=None):
 
 
 def events(messages):
-    """Return event and transcript of each message of a turn."""
+    """Return the event and transcript of each message about a turn."""
     return [(m["event"], m["transcript"]) for m in messages if m["type"] == "TurnInfo"]
 
 
 def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
-    """The end has the transcript of the eager end, and then the next turn follows."""
+    """The end has the transcript of the eager end; then the next turn follows."""
     session = open_session()
     session.send(QUARTER)
     messages = session.happen(
@@ -90,7 +90,7 @@ def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
     ids=["speech", "silence"],
 )
 def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
-    """A model that has found no word for half a second may only be late."""
+    """If the model has found no word for half a second, it can just be slow."""
     session = open_session("eager_eot_threshold=0.62")
     session.send(QUARTER)
     marks = [mark(0.75 + 0.25 * number, passed=each) for number, each in enumerate(passed)]
@@ -109,7 +109,7 @@ def test_without_a_threshold_no_turn_ends_eagerly():
 
 
 def test_a_mark_is_requested_for_every_quarter_of_a_second():
-    """However the audio is cut."""
+    """The sizes of the client's messages make no difference."""
     session = open_session()
     for start in range(0, 32_000, 320):
         session.send(bytes(32_000)[start : start + 320])
@@ -119,7 +119,7 @@ def test_a_mark_is_requested_for_every_quarter_of_a_second():
 
 
 def test_a_turn_can_be_forced_to_end():
-    """Where none runs, nothing ends."""
+    """Without a turn, nothing is sent."""
     session = open_session()
     session.send(FORCE, QUARTER, FORCE)
     messages = session.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "commit", 0.5))
@@ -139,7 +139,7 @@ def test_a_turn_can_be_forced_to_end():
     ],
 )
 def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
-    """The gate waits for the time of the end."""
+    """The gate ends speech after the silence that ends a turn."""
     found = query_of(query)
     gate = found.settings.gate
 
@@ -152,18 +152,18 @@ def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
     "query", ["eot_threshold=0.1", "eager_eot_threshold=nan", "eot_timeout_ms=1", "eot_threshold=a"]
 )
 def test_a_wrong_threshold_is_refused(query):
-    """The message names it."""
+    """The message names the threshold."""
     with pytest.raises(RequestError, match="expected e"):
         query_of(query)
 
 
 def configure(**fields):
-    """Return the message with other settings."""
+    """Return a Configure message."""
     return json.dumps({"type": "Configure", **fields})
 
 
 def test_other_settings_hold_from_the_next_turn():
-    """A turn that runs ends with its own; what is not named stays, and null is a default."""
+    """The current turn keeps its settings; unnamed ones do not change, and null is the default."""
     session = open_session("eager_eot_threshold=0.5&keyterm=wlk&eot_timeout_ms=")
     session.send(QUARTER)
     session.happen(Commit((token("zero", 0.5),), 0.5))
@@ -197,7 +197,7 @@ def test_other_settings_hold_from_the_next_turn():
     ],
 )
 def test_wrong_settings_change_nothing(fields):
-    """The answer has a code and says what was expected."""
+    """The answer has a code, and says what was expected."""
     session = open_session()
     before = session.audio.settings
     (answer,) = session.send(configure(**fields))
@@ -209,7 +209,7 @@ def test_wrong_settings_change_nothing(fields):
 
 
 def test_words_have_times_and_turns_have_languages():
-    """Where the model detects them, the most frequent one is first."""
+    """If the model detects languages, the most frequent one comes first."""
     session = open_session()
     session.send(QUARTER)
     words = (token("un", 0.5), token("two", 1.0), token("three", 1.5))
@@ -229,7 +229,7 @@ ACTIONS = strategies.lists(
 
 
 def play(session, actions):
-    """Let *actions* happen, and a pause at the end; return how many words were said."""
+    """Play *actions* and a final pause; return the number of words."""
     clock, words = 0.0, 0
     actions = [QUARTER, *actions, "silence"]
     for action in chain.from_iterable(HUSH if each == "hush" else [each] for each in actions):
@@ -252,7 +252,7 @@ def play(session, actions):
 
 
 def check_turn(messages):
-    """Check the order of the events of one turn, of which the last one is its end."""
+    """Check the order of the events of one complete turn."""
     names, transcripts = zip(*events(messages), strict=True)
     assert ["StartOfTurn"] == [name for name in names if name == "StartOfTurn"] == [names[0]]
     assert ["EndOfTurn"] == [name for name in names if name == "EndOfTurn"] == [names[-1]]
@@ -270,7 +270,7 @@ def check_turn(messages):
 
 @given(ACTIONS)
 def test_the_published_order_holds(actions):
-    """Eager ends are never empty, resumed only after them, and equal to the end that follows."""
+    """Eager ends have text, and are either resumed or followed by an end with the same text."""
     session = open_session()
     words = play(session, actions)
 

@@ -1,4 +1,4 @@
-"""Messages of Deepgram's clients, in and out."""
+"""The protocol answers the messages of Deepgram's clients."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .client import AUDIO, CLIENTS, FLUX, LISTEN, client, final_text
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_of_every_protocol_is_kept(rule, client):
-    """PRO rules: docs/protocols.md; of both versions."""
+    """PRO rules, for both versions: docs/protocols.md."""
     assert None is RULES[rule][1](client)
 
 
 SECOND = bytes(32_000)
-WEBM = bytes.fromhex(  # 20 ms of silence, in Opus, as a recorder of a browser begins
+WEBM = bytes.fromhex(  # how a browser's recording begins: 20 ms of silence in Opus
     "1a45dfa380 1853806701ffffffffffffff 1654ae6b01ffffffffffffff ae01ffffffffffffff"
     "d78101 8686415f4f505553 63a2934f707573486561640101000080bb0000000000"
     "1f43b67501ffffffffffffff e78100 a38781000080f8fffe"
@@ -44,7 +44,7 @@ FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
 
 
 def open_session(query="", speaker_delay=None):
-    """Return a session over a stream of which nothing comes; None where no speakers are found."""
+    """Return a session on a stream without events; without *speaker_delay*, it has no diarizer."""
     card = attrs.evolve(CARD, speaker_delay=speaker_delay)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wlk_conformance.protocols.CARD", card)
@@ -52,7 +52,7 @@ def open_session(query="", speaker_delay=None):
 
 
 def query_of(query):
-    """Return what a client asks for."""
+    """Return the parsed query of a client."""
     return ListenQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
 
 
@@ -74,7 +74,7 @@ END = End(audio_time=3.0, stats=StreamStats(), latency=None)
 
 
 def test_the_last_words_of_an_utterance_come_with_speech_final():
-    """Those before them are final when the next ones are committed."""
+    """Earlier words become final when the next ones are committed."""
     session = open_session()
     session.send(SECOND)
 
@@ -97,7 +97,7 @@ def test_the_last_words_of_an_utterance_come_with_speech_final():
 
 
 def test_interim_results_show_what_is_committed_and_what_may_change():
-    """Only where they are asked for, and only where they changed."""
+    """They are sent only if requested, and only when they change."""
     events = [
         Commit((token("zero", probability=0.5),), 1.0),
         HypothesisChange(Transcript((token("one", 0.5),)), 1.0),
@@ -112,7 +112,7 @@ def test_interim_results_show_what_is_committed_and_what_may_change():
 
 
 def test_words_have_speakers_from_0_and_results_have_languages():
-    """Speakers where they are asked for; a word without one has no number."""
+    """Speakers are included only if requested; a word without a speaker has no number."""
     words = (
         token("un", speaker="b", detected_language="fr"),
         token("two", 0.5, speaker=7, detected_language="en"),
@@ -132,14 +132,14 @@ def test_words_have_speakers_from_0_and_results_have_languages():
 
 @pytest.fixture
 def diarized():
-    """Return a session of a server that finds speakers, up to a second after their words."""
+    """Return a session with a diarizer that takes up to a second longer than the words."""
     session = open_session("diarize=true", speaker_delay=1.0)
     session.send(SECOND)
     return session
 
 
 def speakers(messages):
-    """Return word and speaker of the words of final results."""
+    """Return the words of final results, and their speakers."""
     return [
         (word["word"], word.get("speaker"))
         for message in messages
@@ -149,12 +149,12 @@ def speakers(messages):
 
 
 def turn(speaker, start, end):
-    """Return the event of a speaker."""
+    """Return the event of a speaker turn."""
     return SpeakerTurn(SpeakerSpan(speaker, start, end), end + 1.0)
 
 
 def test_final_results_wait_for_the_speakers_that_a_diarizer_finds(diarized):
-    """They come after the words; the events of the next words wait too."""
+    """Speakers come after the words; events after those words wait, too."""
     assert [] == diarized.happen(Commit((token("zero"),), 1.0), Commit((token("one", 0.5),), 1.5))
     assert [] == diarized.happen(Endpoint(1.1, "silence", 1.5), Commit((token("two", 1.5),), 2.5))
     messages = diarized.happen(turn("b", 0.0, 0.5), turn("a", 0.5, 1.0))
@@ -167,7 +167,7 @@ def test_final_results_wait_for_the_speakers_that_a_diarizer_finds(diarized):
 
 
 def test_a_finalize_waits_for_no_speaker(diarized):
-    """Its answer is sent at once, and words whose speaker is still unknown have none."""
+    """Its answer is sent immediately; words whose speaker is still unknown have none."""
     diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
     diarized.send(FINALIZE)
     messages = diarized.happen(Endpoint(1.0, "commit", 1.0))
@@ -177,7 +177,7 @@ def test_a_finalize_waits_for_no_speaker(diarized):
 
 
 def test_words_of_nobody_wait_as_long_as_a_speaker_may_take(diarized):
-    """By the clock of what was decoded, which a mark tells."""
+    """A mark tells how much audio has been decoded."""
     diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
     diarized.send(SECOND)
     ((_, name),) = [call for call in diarized.streams[0].calls if call[0] == "mark"]
@@ -194,7 +194,7 @@ def test_words_of_nobody_wait_as_long_as_a_speaker_may_take(diarized):
 
 
 def test_a_close_brings_the_last_words_and_then_the_metadata():
-    """An empty frame closes as well."""
+    """An empty message closes the stream as well."""
     for end in (CLOSE, b""):
         session = open_session()
         session.send(SECOND, end)
@@ -206,7 +206,7 @@ def test_a_close_brings_the_last_words_and_then_the_metadata():
 
 
 def test_a_close_without_audio_brings_the_metadata_at_once():
-    """And no second one after a shutdown."""
+    """A shutdown afterwards sends no second one."""
     session = open_session()
 
     assert ["Metadata"] == [message["type"] for message in session.send(CLOSE)]
@@ -214,7 +214,7 @@ def test_a_close_without_audio_brings_the_metadata_at_once():
 
 
 def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_audio():
-    """UtteranceEnd comes once, when no word has followed for long enough."""
+    """UtteranceEnd is sent once, when no word has followed for `utterance_end_ms`."""
     session = open_session("vad_events=true&utterance_end_ms=1000")
     session.send(SECOND)
     messages = session.happen(
@@ -228,7 +228,7 @@ def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_aud
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "Configure"}', "\0"])
 def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
-    """In Deepgram's shape."""
+    """The error has Deepgram's fields."""
     session = open_session()
     (error,) = session.send(text)
 
@@ -248,7 +248,7 @@ def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     ],
 )
 def test_a_wrong_field_is_refused_before_the_session(query):
-    """The message names it."""
+    """The message names the field."""
     with pytest.raises(
         RequestError, match=r"expected (encoding|sample_rate|channels|interim|utter)"
     ):
@@ -256,7 +256,7 @@ def test_a_wrong_field_is_refused_before_the_session(query):
 
 
 def test_a_query_chooses_language_keyterms_and_pauses():
-    """Keywords lose their boost, and no pause is shorter than a stop inside of a word."""
+    """Keywords lose their boost, and endpointing is never shorter than pauses within words."""
     query = query_of("language=en-US&keyterm=wlk&keywords=Silero:2&endpointing=25")
     gate = query.settings.gate
 
@@ -267,7 +267,7 @@ def test_a_query_chooses_language_keyterms_and_pauses():
 
 @pytest.mark.parametrize("route", [LISTEN, FLUX])
 def test_audio_without_an_encoding_is_webm(route):
-    """So a browser sends it; anything else ends the audio with an error."""
+    """Browsers send it like this; anything else ends the audio with an error."""
     unnamed = attrs.evolve(client(route, "", final_text), query="")
     session = PlayedSession(unnamed, SilentStream)
 
@@ -287,7 +287,7 @@ ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit"
     strategies.sampled_from([None, 1.0]),
 )
 def test_any_order_loses_and_doubles_no_word_and_no_time(actions, interims, speaker_delay):
-    """Final results join to the text, follow each other, and answer every Finalize once."""
+    """Final results, joined, are the text; they are contiguous and answer every Finalize once."""
     session = open_session(f"diarize=true{interims}", speaker_delay)
     words, messages, clock = 0, [], 0.0
     for action in actions:

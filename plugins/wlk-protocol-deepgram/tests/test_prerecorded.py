@@ -1,4 +1,4 @@
-"""Recordings of Deepgram's clients: what they ask for, and the answer."""
+"""The protocol parses requests to transcribe recordings, and formats the answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .client import RECORDINGS
 
 
 def asked(query="", card=CARD, **headers):
-    """Return what a client asks for."""
+    """Return the parsed request of a client, and the function that formats the answer."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return RECORDINGS.open(
         Handshake(
@@ -34,7 +34,7 @@ WORDS = (
 
 
 def test_the_answer_has_a_channel_with_one_alternative():
-    """Words are bare, and punctuated beside it."""
+    """Words come without and with punctuation."""
     _, answered = asked("model=nova-3&smart_format=true")
     answer = answered("req_1", WORDS, 2.0)
 
@@ -51,7 +51,7 @@ def test_the_answer_has_a_channel_with_one_alternative():
 
 
 def test_utterances_and_speakers_come_where_they_are_asked_for():
-    """Speakers are numbered in the order in which they spoke; one with a blank only is left out."""
+    """Speakers are numbered in order of appearance; a blank utterance is left out."""
     card, blank = attrs.evolve(CARD, speaker_delay=1.0), ASRToken(1.0, 1.0, " ", speaker="c")
     request, answer = asked("utterances=true&diarize=true", card)
     utterances = answer("req_1", (*WORDS, blank), 2.0)["results"]["utterances"]
@@ -64,7 +64,7 @@ def test_utterances_and_speakers_come_where_they_are_asked_for():
 
 
 def test_the_language_is_that_of_the_query_or_detected():
-    """`detect_language` says which."""
+    """`detect_language` decides."""
     words = [attrs.evolve(word, detected_language="en") for word in WORDS]
     request, answer = asked("detect_language=true&language=en")
 
@@ -79,19 +79,19 @@ def test_the_language_is_that_of_the_query_or_detected():
     [
         ("", {"content_type": "application/json"}, "does not fetch URLs"),
         ("callback=https://example.org", {}, "callback"),
-        ("multichannel=true", {}, "a recording for each channel"),
+        ("multichannel=true", {}, "one recording per channel"),
         ("utterances=perhaps", {}, "utterances"),
         ("language=xx", {}, "xx"),
     ],
 )
 def test_what_is_not_done_is_refused(query, headers, reason):
-    """In one line, before the recording is read."""
+    """The error is one line, before the recording is read."""
     with pytest.raises(RequestError, match=reason):
         asked(query, **headers)
 
 
 def test_a_refusal_has_deepgrams_fields():
-    """So that its SDK raises an error with them."""
+    """Its SDK raises an error with them."""
     response = RECORDINGS.refuse(RequestError("no", status=401, code="invalid_api_key"))
 
     assert (401, b"INVALID_AUTH" in response.body) == (response.status_code, True)

@@ -1,4 +1,4 @@
-"""Messages of vLLM's clients, in and out."""
+"""The protocol answers the messages of vLLM's clients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from wlk_protocol_vllm.routes import wlk_protocols
 
 
 def append(part):
-    """Return the message of a part of the audio."""
+    """Return the message that appends a part of the audio."""
     audio = base64.b64encode(part).decode()
     return [json.dumps({"type": "input_audio_buffer.append", "audio": audio})]
 
 
 def text(messages):
-    """Return the joined texts of all transcriptions."""
+    """Return the joined text of all transcriptions."""
     done = [message for message in messages if message["type"] == "transcription.done"]
     return " ".join(message["text"] for message in done)
 
@@ -53,7 +53,7 @@ FINAL = {"type": "input_audio_buffer.commit", "final": True}
 
 
 class Session(PlayedSession):
-    """A session over a stream of which nothing comes; messages may be objects."""
+    """A session on a stream without events; messages can be objects."""
 
     def __init__(self):
         super().__init__(CLIENT, SilentStream)
@@ -82,7 +82,7 @@ END = End(audio_time=1.0, stats=StreamStats(), latency=None)
 
 
 def test_a_connection_begins_as_at_vllm(client):
-    """`session.created` has its id and its time at the top level."""
+    """`session.created` has its id and time at the top level."""
     (created,) = client.protocol.begin()
 
     assert ("session.created", "sess_0") == (created["type"], created["id"])
@@ -124,7 +124,7 @@ def test_no_audio_is_done_at_once(client):
     ],
 )
 def test_a_wrong_message_is_answered_and_nothing_changes(client, message, code):
-    """`error` is a string, unlike OpenAI's; the chosen model survives."""
+    """`error` is a string, unlike OpenAI's; the session keeps its model."""
     (error,) = client.send(message)
 
     assert ("error", code) == (error["type"], error["code"])
@@ -142,7 +142,7 @@ def test_a_commit_needs_the_model():
 
 @given(strategies.lists(strategies.sampled_from([APPEND, START, FINAL, "text", "done"])))
 def test_no_message_order_loses_or_repeats_text(actions):
-    """Every transcription has as many deltas as its text has words."""
+    """The joined deltas, and the joined transcriptions, have every word once."""
     client, finals, words, messages = Session(), 0, 0, []
     client.send(UPDATE)
     for action in actions:

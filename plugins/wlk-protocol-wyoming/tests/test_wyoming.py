@@ -1,4 +1,4 @@
-"""Events of Wyoming's clients, in and out."""
+"""The protocol answers the events of Wyoming's clients."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ END = End(audio_time=3.0, stats=StreamStats(), latency=None)
 
 
 class Session(PlayedSession):
-    """A session over a stream of which nothing comes; events may be encoded or not."""
+    """A session on a stream without events; messages can be bytes or arguments of `event`."""
 
     def __init__(self):
         super().__init__(CLIENT, SilentStream)
@@ -91,7 +91,7 @@ STOPPED = Endpoint(1.0, "commit", 1.0)
 
 
 def test_the_model_and_its_languages_are_described():
-    """The end of speech is decided here."""
+    """The server declares that it detects the end of speech."""
     (info,) = Session().send(("describe", {}))
 
     (program,) = info["data"]["asr"]
@@ -104,7 +104,7 @@ def test_the_model_and_its_languages_are_described():
 
 
 def test_the_end_of_the_audio_gives_the_transcript(client):
-    """The transcript is its chunks joined, and stands between start and stop."""
+    """The transcript is its joined chunks, and comes between start and stop."""
     messages = [*client.happen(commit("zero")), *client.send(STOP)]
     messages += client.happen(commit("one"), STOPPED)
 
@@ -115,7 +115,7 @@ def test_the_end_of_the_audio_gives_the_transcript(client):
 
 
 def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(client):
-    """Once; what follows in that audio is dropped."""
+    """It is sent once; the rest of that audio is dropped."""
     before = client.happen(Endpoint(0.4, "silence", 0.9))
     messages = client.happen(SpeechStarted(0.5, 1.0), commit("zero"), Endpoint(1.0, "silence", 1.5))
     later = [*client.send(CHUNK, STOP), *client.happen(commit("noise"))]
@@ -128,7 +128,7 @@ def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(cl
 
 
 def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdown(client):
-    """The end of the first stream is not that of the second."""
+    """The end of the first stream does not end the second command."""
     client.send(STOP, SETTINGS, START, CHUNK)
     client.protocol.end()
     first = client.happen(commit("zero"), STOPPED, END)
@@ -144,7 +144,7 @@ def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdow
 
 
 def test_audio_after_a_shutdown_opens_no_stream(client):
-    """Its client does not know yet, and nothing would end another stream."""
+    """The client does not know of the shutdown yet, and nothing would end another stream."""
     client.protocol.end()
     client.send(CHUNK)
     client.happen(commit("zero"), END)
@@ -154,7 +154,7 @@ def test_audio_after_a_shutdown_opens_no_stream(client):
 
 
 def test_a_language_that_was_detected_is_that_of_the_transcript():
-    """Where the model and the client name none."""
+    """This applies if neither the model nor the client names a language."""
     client = Session()
     client.audio.settings = attrs.evolve(client.audio.settings, language=None)
     client.send(START, CHUNK, STOP)
@@ -166,7 +166,7 @@ def test_a_language_that_was_detected_is_that_of_the_transcript():
 
 
 def test_no_audio_has_an_empty_transcript():
-    """At once."""
+    """It is sent immediately."""
     client = Session()
 
     assert [""] == transcripts(client.send(START, STOP))
@@ -175,7 +175,7 @@ def test_no_audio_has_an_empty_transcript():
 
 
 def test_language_and_terms_are_those_of_the_command():
-    """Names and terms are those that the model listens for."""
+    """Names and terms become keyterms of the model."""
     client = Session()
     terms = {"transcript_names": ["Küche"], "transcript_terms": ["wlk"]}
     client.send(("transcribe", {"language": "de", **terms}), START, CHUNK)
@@ -185,7 +185,7 @@ def test_language_and_terms_are_those_of_the_command():
 
 
 def test_settings_come_between_commands(client):
-    """In the middle of one they are an error; after it they give no transcript of their own."""
+    """During a command they are an error; between commands they cause no transcript."""
     (error,) = client.send(("transcribe", {"language": "de"}))
     client.send(STOP, ("transcribe", {"language": "de"}), START, CHUNK)
     messages = client.happen(commit("zero"), STOPPED, END)
@@ -195,7 +195,7 @@ def test_settings_come_between_commands(client):
 
 
 def test_a_ping_is_answered():
-    """With its text."""
+    """The answer has its text."""
     assert [{"type": "pong", "data": {"text": "a"}}] == Session().send(("ping", {"text": "a"}))
 
 
@@ -218,7 +218,7 @@ def test_a_ping_is_answered():
     ],
 )
 def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
-    """With a text and a code."""
+    """The error has a message and a code."""
     client = Session()
     (error,) = client.send(wrong)
 
@@ -227,7 +227,7 @@ def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
 
 
 def test_another_rate_needs_another_connection(client):
-    """The clock of a session has one rate; half a sample is an error, too."""
+    """The clock of a session has a single rate; half a sample is an error, too."""
     (error,) = client.send(("audio-chunk", FORM, b"\0"))
     client.send(STOP)
     (other,) = client.send(("audio-start", {**FORM, "rate": 8000}))
@@ -251,7 +251,7 @@ def read(data):
 
 
 def test_events_are_read_with_their_data_and_payload():
-    """Messages that arrive in one piece are separated, payload included."""
+    """Events that arrive together are separated, including their payloads."""
     events = [event(*CHUNK), event(*STOP)]
 
     assert events == read(b"".join(events))
@@ -272,7 +272,7 @@ def test_events_are_read_with_their_data_and_payload():
     ],
 )
 def test_what_is_no_event_ends_the_connection(data, error):
-    """Without waiting for bytes that do not come, or taking more than an event has."""
+    """The reader neither waits for missing bytes nor reads beyond the limit of an event."""
     with pytest.raises(error):
         read(data)
 
@@ -282,7 +282,7 @@ ACTIONS = strategies.sampled_from([START, CHUNK, STOP, SETTINGS, "word", "silenc
 
 @given(strategies.lists(ACTIONS))
 def test_any_order_gives_each_word_to_one_transcript_at_most(actions):
-    """In their order, and the chunks of a transcript join to it."""
+    """Words stay in order, and the joined chunks of a transcript are its text."""
     client, words, messages = Session(), 0, []
     for action in actions:
         if not isinstance(action, str):

@@ -15,7 +15,7 @@ from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 @pytest.fixture(scope="session")
 def tiny():
-    """Return the module that writes tiny checkpoints, from beside the tests, no package."""
+    """Return the module that writes tiny checkpoints; it lies beside the tests, in no package."""
     path = Path(__file__).parent / "tiny.py"
     spec = importlib.util.spec_from_file_location("wlk_qwen3_simul_tiny", path)
     module = importlib.util.module_from_spec(spec)
@@ -64,8 +64,7 @@ class ToyNetwork:
     """
     A recurrent Network whose output depends on every position before it, in order.
 
-    A forward over a KV cache that lacks positions, or has too many, therefore differs from a fresh
-    one.
+    So a forward over a KV cache with missing or extra positions differs from a fresh one.
     """
 
     mel_bands = 4
@@ -80,8 +79,8 @@ class ToyNetwork:
         self.out = rng.normal(size=(width, vocabulary)) * sharpness
         self.attention = rng.normal(size=(width, 4000))
         self.forwards = []  # positions of each forward
-        self.frames = 0  # convolved
-        self.encoded = 0  # seconds that went through the layers
+        self.frames = 0  # mel frames convolved
+        self.encoded = 0  # seconds run through the layers
         self.fails = set()  # numbers of forwards that raise halfway
 
     def convolve(self, features):
@@ -97,7 +96,7 @@ class ToyNetwork:
         return EncodedWindow((rows + rows.mean()) @ self.projection)
 
     def new_kv_cache(self):
-        """Return a KV cache without positions."""
+        """Return an empty KV cache."""
         return ToyKVCache(len(self.recurrence))
 
     def forward(self, kv_cache, parts, *, rows, audio):
@@ -132,7 +131,7 @@ class ToyNetwork:
 
 @pytest.fixture(scope="session")
 def toy():
-    """Return the class ToyNetwork, because tests cannot import it from here."""
+    """Return the class ToyNetwork, which tests cannot import from here."""
     return ToyNetwork
 
 

@@ -1,4 +1,4 @@
-"""The network on torch and on MLX computes what transformers' own classes compute."""
+"""The networks on torch and on MLX compute what transformers' own classes compute."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ def reference(model, samples):
 
 
 def embeddings(encoded):
-    """Return the embeddings of all windows as an array."""
+    """Return the embeddings of all windows in one array."""
     arrays = [window.embeddings for window in encoded.windows]
     return np.concatenate([a.numpy() if torch.is_tensor(a) else np.array(a) for a in arrays])
 
 
 def test_the_incremental_encoder_is_that_of_the_whole_clip(model, network):
-    """The embeddings agree at every step, over windows that close and seconds that are short."""
+    """The embeddings agree at every step, while windows close and seconds are incomplete."""
     encoder = IncrementalEncoder(network)
     for samples in (3000, 8000, 16_000, 20_080, 100_000, 127_999, 128_000, 128_039, 140_000):
         ours = embeddings(encoder.encode(AUDIO[:samples], first_sample=0))
         theirs = reference(model, samples)
 
         assert ours == pytest.approx(theirs.numpy()[: len(ours)], abs=1e-5)
-        # Under half a second, transformers may or may not encode the zeros after the audio, too.
+        # Below half a second, transformers may also encode the zeros after the audio.
         assert len(theirs) == len(ours)
 
 
 def test_output_is_that_of_eager_attention(checkpoint, network):
-    """Logprobs, attention to the audio and its mass do not depend on the attention kernel."""
+    """Logprobs, attention and its mass on the audio do not depend on the attention kernel."""
     encoded = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)
     span = (len(BEFORE), len(BEFORE) + encoded.tokens)
     output = network.forward(
@@ -104,7 +104,7 @@ def test_output_is_that_of_eager_attention(checkpoint, network):
 
 
 def test_cached_positions_are_those_of_a_fresh_forward(network):
-    """One or several positions after cached ones attend to all before them, and to none after."""
+    """Positions that follow cached ones attend to all earlier positions, and to no later ones."""
     windows = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)
     span = (len(BEFORE), len(BEFORE) + windows.tokens)
     parts = [BEFORE, *windows.windows, AFTER]

@@ -1,4 +1,4 @@
-"""Streams on the digits checkpoint, and those that are refused."""
+"""Streams on the digits checkpoint, and streams that are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def backend():
 
 @pytest.mark.slow
 def test_a_cut_inside_a_word_costs_no_other_word(backend):
-    """The cut at 8 s leaves half of a digit in the buffer, which the forced text does not have."""
+    """The cut at 8 s leaves half of a digit in the buffer, but not in the forced text."""
     clips = [
         connected_digits(6, seed=seed, gap=(0.05, 0.6), lead=0.2, tail=0.8) for seed in range(5)
     ]
@@ -49,14 +49,14 @@ def test_a_cut_inside_a_word_costs_no_other_word(backend):
     ],
 )
 def test_an_unsupported_stream_is_refused_when_it_is_opened(backend, options, message):
-    """No option is dropped in silence."""
+    """No option is dropped silently."""
     with pytest.raises(OptionError) as caught:
         backend.create_processor(**options)
     assert message in str(caught.value)
 
 
 def test_alignatt_is_refused_where_the_heads_are_unknown(backend):
-    """It decides by them which words are final; LocalAgreement takes only times from them."""
+    """It decides by the heads which words are final; LocalAgreement only times words by them."""
     engine = attrs.evolve(backend.engine, has_known_heads=False)
     unknown = LoadedBackend(QWEN3_SIMUL, engine, open_stream=open_stream, warmup=warmup)
 

@@ -1,4 +1,4 @@
-"""Writing of tiny Qwen3-ASR checkpoints with random weights, in the layouts of the real ones."""
+"""Write tiny Qwen3-ASR checkpoints with random weights, in the layouts of the real ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TEXT = {
     "tie_word_embeddings": True,
     "rope_theta": 1e6,
 }
-SECTIONS = [4, 2, 2]  # of the rotation, as MLX reads them: half of head_dim
+SECTIONS = [4, 2, 2]  # sections of the rotation, as MLX reads them: half of head_dim
 ORIGINAL = (
     (r"^model\.language_model\.", "thinker.model."),
     (r"^model\.audio_tower\.", "thinker.audio_tower."),
@@ -69,7 +69,7 @@ HEADS = {
 
 
 def vocabulary():
-    """Return the ids of all bytes and a few words by their letters, and the merges of the words."""
+    """Return the ids of all bytes and of a few words, by their letters, and the merges of words."""
     letters = {byte: letter for letter, byte in _BYTES.items()}
     ids = {letters[byte]: byte for byte in range(256)}
     merges = []
@@ -85,7 +85,7 @@ def vocabulary():
 
 
 def write_tokenizer(directory, *, special_tokens=SPECIAL_TOKENS, is_whole=True):
-    """Write tokenizer.json; without *is_whole* the files of the original repositories instead."""
+    """Write tokenizer.json or, unless *is_whole*, the files of the original repositories."""
     ids, merges = vocabulary()
     added = {text: len(ids) + index for index, text in enumerate(special_tokens)}
     entries = {
@@ -128,7 +128,7 @@ def write_config(directory, size):
 
 
 def write_checkpoint(directory, *, seed=0, layout="original"):
-    """Write the whole directory; weights are drawn from *seed*."""
+    """Write the whole directory, with weights drawn from *seed*."""
     # Slow to import, and missing in some environments.
     from safetensors.torch import save_file  # noqa: PLC0415
     import torch  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A model whose words are bursts of sound, and audio of such words."""
+"""A model that emits a word for each burst of sound, and audio with such bursts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def true_end(end):
 
 
 def fed(stream, audio, *, chunk=4000):
-    """Return the tokens that come while *audio* is inserted in chunks of so many samples."""
+    """Return the tokens committed while *audio* is inserted in chunks of *chunk* samples."""
     tokens = []
     for first in range(0, len(audio), chunk):
         stream.insert_audio_chunk(audio[first : first + chunk])
@@ -39,9 +39,9 @@ def fed(stream, audio, *, chunk=4000):
 
 class BurstModel:
     """
-    Emits a text for each step: a marker, without text, where a burst has ended, then its number.
+    Emit a delta for each step: after a burst, an empty one for the marker, then its number.
 
-    `text` is called once for each step of a generation, in order.
+    Call `text` once for each step of a generation, in order.
     """
 
     def __init__(self):
@@ -50,7 +50,7 @@ class BurstModel:
         self._due = []
 
     def text(self, step, audio):
-        """Return the text of a step, of which *audio* is that of the generation up to it."""
+        """Return the text of a step; *audio* is all audio of the generation so far."""
         part = audio[step * STEP : (step + 1) * STEP]
         loud = np.flatnonzero(np.abs(part) > 0.01)
         was_loud, self._is_loud = self._is_loud, bool(len(loud) and loud[-1] > STEP - 20)

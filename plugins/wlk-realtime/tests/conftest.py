@@ -1,4 +1,4 @@
-"""Servers on this machine."""
+"""Fixtures that run wlk-serve on this machine."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from server_process import ServerProcess  # noqa: E402 -- found through the line above
+from server_process import ServerProcess  # noqa: E402 -- needs the line above
 
 
 @pytest.fixture(scope="session")
 def scripted_server():
-    """Return a wlk-serve of the scripted backend, which runs until the tests end."""
+    """Return a wlk-serve with the scripted backend, shared by all tests."""
     with ServerProcess("scripted") as server:
         yield server
 
 
 @pytest.fixture
 def own_server():
-    """Return a wlk-serve of the scripted backend that this test may kill."""
+    """Return a wlk-serve with the scripted backend that the test can kill."""
     with ServerProcess("scripted") as server:
         yield server

@@ -1,4 +1,4 @@
-"""A proxy that damages what a server sends."""
+"""A proxy that damages the messages of a server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from websockets.sync.server import serve
 
 class FaultyProxy:
     """
-    Relays WebSockets to a server; a context manager.
+    Relay WebSockets to a server; a context manager.
 
-    `faults` has the number of a message of the server, counted from 1 over all connections, and
-    what happens to it: "cut" the connection before it, "duplicate" it, "truncate" it to its half,
-    "delay" it until the client has given up.
+    `faults` maps messages of the server, numbered from 1 over all connections, to their faults:
+    "cut" the connection before it, "duplicate" it, "truncate" it to half its length, "delay" it
+    until the client has given up.
     """
 
     def __init__(self, upstream, faults=()):
@@ -38,7 +38,7 @@ class FaultyProxy:
 
     @property
     def url(self):
-        """The address as users write it."""
+        """The address to give to a backend."""
         return f"ws://127.0.0.1:{self._server.socket.getsockname()[1]}/v1/realtime"
 
     @property
@@ -47,7 +47,7 @@ class FaultyProxy:
         return not self._faults
 
     def _answer(self, _connection, request):
-        """Pass on what is no WebSocket."""
+        """Pass on plain HTTP requests."""
         if request.headers.get("Upgrade"):
             return None
         http = HTTPConnection(urlsplit(self._upstream).netloc, timeout=30)
@@ -74,7 +74,7 @@ class FaultyProxy:
             upwards.join()
 
     def _pass(self, client, message, upwards):
-        """Send *message* or what its fault makes of it; return whether to go on."""
+        """Send *message* with its fault, if any; return whether to continue."""
         self._count += 1
         fault = self._faults.pop(self._count, None)
         if fault == "cut":
@@ -101,4 +101,4 @@ def _copy(source, target):
             target.send(message)
     except ConnectionClosed:
         pass
-    target.close()  # what the other direction waits for ends
+    target.close()  # so that the other direction ends, too

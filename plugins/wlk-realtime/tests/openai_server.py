@@ -1,4 +1,4 @@
-"""A small server with the plain messages of OpenAI's realtime transcription."""
+"""A small server that speaks OpenAI's realtime transcription."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class SmallOpenAi:
     A server that transcribes every second of audio as a word, "word0 word1 ...".
 
     Attributes:
-        is_live: whether deltas come while audio comes, as of gpt-live-transcribe and SGLang.
-        is_flat: whether the session has the fields of the beta, as at speaches, without deltas.
+        is_live: whether deltas are sent while audio arrives, as by gpt-live-transcribe and SGLang.
+        is_flat: whether sessions have the flat fields of the beta protocol, as at speaches.
         has_detection: whether turn detection cannot be switched off.
         items: the samples of each item.
 

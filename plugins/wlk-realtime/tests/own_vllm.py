@@ -94,7 +94,7 @@ def connection_class():
 
 
 def steps_of():
-    """Return vLLM's function from audio and tokens to the inputs of steps, for Voxtral."""
+    """Return vLLM's function that turns Voxtral's audio and tokens into the inputs of steps."""
     root = Path(importlib.util.find_spec("vllm").submodule_search_locations[0])
     path = root / "model_executor/models/voxtral_realtime.py"
     classes = {
@@ -125,11 +125,11 @@ def steps_of():
 
 class StubEngine:
     """
-    What `engine_client` is to vLLM's connection.
+    A stand-in for the `engine_client` of vLLM's connection.
 
     Attributes:
-        fault: raised by the next generation.
-        aborted: a queue of the requests that were aborted.
+        fault: an exception that the next generation raises.
+        aborted: a queue of the aborted requests.
 
     """
 
@@ -146,7 +146,7 @@ class StubEngine:
                 fault, self.fault = self.fault, None
                 raise fault
             frame, _ = item["multi_modal_data"]["audio"]
-            # The first frame begins with the silence; of later ones the last step is new.
+            # The first frame begins with silence; of a later frame, only the last step is new.
             audio = np.concatenate(
                 (audio, frame[-STEP:] if step else frame[LEFT_PAD_STEPS * STEP :])
             )
@@ -158,7 +158,7 @@ class StubEngine:
             )
 
     async def abort(self, request_id):
-        """Note the request."""
+        """Record the request."""
         self.aborted.put(request_id)
 
 

@@ -1,4 +1,4 @@
-"""A wlk-serve in a process of its own, which tests kill and start again on the same port."""
+"""A wlk-serve in its own process, which tests can kill and restart on the same port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 class ServerProcess:
-    """A server of a bundled model; a context manager."""
+    """A server with a bundled model; a context manager."""
 
     def __init__(self, backend, model="digits", **environment):
         self._backend = backend
@@ -21,11 +21,11 @@ class ServerProcess:
 
     @property
     def url(self):
-        """The address as users write it."""
+        """The address to give to a backend."""
         return f"ws://127.0.0.1:{self.port}/v1/realtime"
 
     def start(self):
-        """Start it and wait until it takes sessions; the first start picks the port."""
+        """Start the server and wait until it is ready; the first start picks the port."""
         command = [sys.executable, "-m", "wlk_serve", "--backend", self._backend]
         command += ["--model", self._model, "--port", str(self.port), "--drain-seconds", "0"]
         command += ["--max-sessions", "1000"]
@@ -41,12 +41,12 @@ class ServerProcess:
             self.kill()
             raise AssertionError(f"the server did not start: {line}")
         self.port = int(line.split()[3].rpartition(":")[2])
-        # The server writes a line for each session, and waits where the pipe is full.
+        # The server writes a line per session, and would block if the pipe were full.
         self._reader = threading.Thread(target=self._process.stderr.read, daemon=True)
         self._reader.start()
 
     def kill(self):
-        """End it at once, as a crash does."""
+        """End the server abruptly, like a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

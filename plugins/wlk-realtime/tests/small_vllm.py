@@ -1,4 +1,4 @@
-"""A small server with the messages of vLLM 0.33's realtime endpoint, its faults among them."""
+"""A small server that speaks vLLM 0.33's realtime protocol, including its faults."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MODEL = "voxtral"
 
 class SmallVllm:
     """
-    What all sessions of a server share: the model, and how it departs from vLLM 0.33.
+    The state shared by all sessions of a server, and how the server differs from vLLM 0.33.
 
     Attributes:
-        new_model: returns what decodes one generation.
-        max_model_len: tokens after which a generation ends without a word about it.
-        merge: how many texts are sent as one, as with --stream-interval.
-        tokens: returns the count that is reported, from the true one.
-        received: the messages of clients.
+        new_model: makes the model that decodes one generation.
+        max_model_len: tokens after which a generation ends without notice.
+        merge: how many deltas are merged into one, as with --stream-interval.
+        tokens: computes the reported number of tokens from the true one.
+        received: the messages received from clients.
 
     """
 
@@ -47,7 +47,7 @@ class SmallVllm:
 
 
 class Session:
-    """A session: a thread that receives, and one for each generation."""
+    """A session: a thread that receives, and another one for each generation."""
 
     def __init__(self, server, connection):
         self._server = server
@@ -57,7 +57,7 @@ class Session:
         self._is_validated = False
 
     def run(self):
-        """Receive until the client is gone."""
+        """Receive messages until the client disconnects."""
         self._send(type="session.created", id="sess-1", created=1)
         try:
             for text in self._connection:
@@ -109,7 +109,7 @@ class Session:
             text = "".join(texts)
             tokens = self._server.tokens(len(texts))
             usage = {"prompt_tokens": PROMPT_STEPS if texts else 0, "completion_tokens": tokens}
-            while not self._audio.empty():  # what came after the end is dropped
+            while not self._audio.empty():  # audio after the end is dropped
                 audio = self._audio.get()
                 self._server.dropped_samples += 0 if audio is None else len(audio)
             self._send(type="transcription.done", text=text, usage=usage)
@@ -117,7 +117,7 @@ class Session:
             pass
 
     def _texts(self):
-        """Send the texts of a generation; return them."""
+        """Send the deltas of a generation; return the text of each step."""
         model, texts, waiting = self._server.new_model(), [], []
         audio, is_over = np.empty(0, np.float32), False
         while True:

@@ -1,4 +1,4 @@
-"""The backend keeps the contract through the wire."""
+"""The backend keeps the contract over a network connection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wlk_conformance import BackendConformance
 
 @pytest.fixture(scope="class", autouse=True)
 def _server(request):
-    """Point the class at a server."""
+    """Run a server, and set its address as the model of the class."""
     with ServerProcess(request.cls.remote) as server:
         request.cls.model = server.url
         yield
 
 
 class TestRealtime(BackendConformance):
-    """Every rule, with exact words and times, at a server that reads coded audio."""
+    """Run every rule at a server that reads coded audio, with exact words and times."""
 
     backend = "realtime"
     remote = "scripted"
@@ -27,7 +27,7 @@ class TestRealtime(BackendConformance):
 
 @pytest.mark.skipif(find_spec("faster_whisper") is None, reason="pip install wlk-whisper")
 class TestRealtimeDigits(BackendConformance):
-    """Every rule of both tiers, at a server of faster-whisper."""
+    """Run every rule of both tiers at a server with faster-whisper."""
 
     backend = "realtime"
     remote = "faster-whisper"

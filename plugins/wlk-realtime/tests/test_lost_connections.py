@@ -1,4 +1,4 @@
-"""A connection that is lost or damaged costs no word and doubles none."""
+"""A lost or damaged connection neither loses nor repeats a word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRIES = 3
 
 
 def talk(words, seed):
-    """Return coded audio of *words* words between short gaps, no pause of the stream in it."""
+    """Return coded audio of *words* words with short gaps, none of which is a silence."""
     rng = np.random.default_rng(seed)
     cell, tokens = 2, []
     for _ in range(words):
@@ -25,7 +25,7 @@ def talk(words, seed):
 
 
 def retried(call):
-    """Return the emission of *call*, made again while it fails, and how often it failed."""
+    """Repeat *call* until it succeeds; return its emission and the number of failures."""
     for failures in range(RETRIES + 1):
         try:
             return call(), failures
@@ -35,7 +35,7 @@ def retried(call):
 
 
 def transcribe(backend, parts, *, before=lambda number: None):
-    """Return the tokens of *parts*, with a silence of a second between them, and the failures."""
+    """Return the tokens of *parts*, separated by silences of 1 s, and the number of failures."""
     stream = backend.create_processor()
     tokens, failures, number = [], 0, 0
 
@@ -61,13 +61,13 @@ def transcribe(backend, parts, *, before=lambda number: None):
 
 @pytest.fixture(scope="module")
 def parts():
-    """Return utterances of 8, 80 and 8 s: a replay of the long one begins inside of it."""
+    """Return utterances of 8, 80 and 8 s: a replay of the long one begins in the middle of it."""
     return [talk(12, 1), talk(110, 2), talk(12, 3)]
 
 
 @pytest.fixture(scope="module")
 def expected(scripted_server, parts):
-    """Return the tokens of a stream that nothing disturbs."""
+    """Return the tokens of an undisturbed stream."""
     with load_backend("realtime", scripted_server.url) as backend:
         tokens, failures = transcribe(backend, parts)
     assert 0 == failures
@@ -76,7 +76,7 @@ def expected(scripted_server, parts):
 
 
 def check_same(expected, tokens):
-    """Assert that texts are equal, and times to a millisecond."""
+    """Assert that the words are equal, and their times to a millisecond."""
     assert [token.text for token in expected] == [token.text for token in tokens]
     starts = [token.start for token in expected]
     assert starts == pytest.approx([token.start for token in tokens], abs=1e-3)
@@ -98,8 +98,8 @@ def check_same(expected, tokens):
     ],
 )  # fmt: skip
 def test_damaged_connections_change_no_word(faults, scripted_server, parts, expected):
-    """The call that fails is made again, and the stream goes on at its clock."""
-    first_fails = 1 in faults or 2 in faults  # before any connection: the next call is a retry
+    """After a failed call is repeated, the stream continues on its clock."""
+    first_fails = 1 in faults or 2 in faults  # during the first connection, which is not retried
     with FaultyProxy(scripted_server.url, faults) as proxy:
         with load_backend("realtime", proxy.url) as backend:
             tokens, failures = transcribe(backend, parts)
@@ -111,7 +111,7 @@ def test_damaged_connections_change_no_word(faults, scripted_server, parts, expe
 
 
 def test_answers_that_come_too_late_change_no_word(scripted_server, parts, expected):
-    """The call ends in time, and an answer to it that comes later reaches no other call."""
+    """The call times out, and its late answer is not taken for that of another call."""
     with FaultyProxy(scripted_server.url, {9: "delay", 120: "delay"}) as proxy:
         with load_backend("realtime", proxy.url, timeout_seconds=5) as backend:
             tokens, failures = transcribe(backend, parts)
@@ -125,7 +125,7 @@ def test_answers_that_come_too_late_change_no_word(scripted_server, parts, expec
 def test_a_server_that_is_killed_and_started_again_changes_no_word(
     seed, own_server, parts, expected
 ):
-    """Whenever it dies, in the middle of an utterance too."""
+    """It can die at any time, even in the middle of an utterance."""
     chunks = sum(len(list(partition(audio, 0.5))) for audio in parts)
     deaths = set(np.random.default_rng(seed).choice(chunks, size=3, replace=False).tolist())
 

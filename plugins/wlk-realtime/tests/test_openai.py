@@ -1,4 +1,4 @@
-"""Streams at a server with OpenAI's messages and no extension."""
+"""Streams at a server that speaks OpenAI's protocol without extensions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def transcribed(backend, *, pauses=1):
     ids=["deltas", "transcripts", "the beta's fields"],
 )
 def test_the_text_is_that_of_the_server(server):
-    """Each utterance is an item; its words lie in it."""
+    """Each utterance is an item, and its words lie within its audio."""
     with running(server) as url, load_backend("realtime", url) as backend:
         tokens = transcribed(backend, pauses=2)
         capabilities = backend.spec.capabilities
@@ -45,7 +45,7 @@ def test_the_text_is_that_of_the_server(server):
 
 
 def test_audio_goes_out_at_24_kilohertz():
-    """To the sample, each utterance for itself, and at least the tenth of a second."""
+    """Each utterance is resampled separately, exact to the sample, and padded to 0.1 s."""
     server = SmallOpenAi()
     with running(server) as url, load_backend("realtime", url) as backend:
         stream = backend.create_processor()
@@ -62,7 +62,7 @@ def test_audio_goes_out_at_24_kilohertz():
 
 
 def test_a_session_asks_for_the_named_model_and_no_turn_detection():
-    """The fields are those of the greeting."""
+    """The session has the fields that the greeting showed."""
     for server in (SmallOpenAi(), SmallOpenAi(is_flat=True)):
         with running(server) as url, load_backend("realtime", f"{url}#small") as backend:
             backend.warmup()

@@ -1,4 +1,4 @@
-"""The backend at vLLM's own connection, with a stub engine and without a GPU: nox -s vllm."""
+"""The backend works with vLLM's own server code, a stub engine and no GPU: nox -s vllm."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from own_vllm import StubEngine, running
 
 @pytest.fixture
 def engine():
-    """Return an engine whose words are bursts of sound."""
+    """Return an engine that emits a word for each burst of sound."""
     return StubEngine()
 
 
 @pytest.fixture
 def backend(engine):
-    """Return a backend of a server with that engine."""
+    """Return a backend at a server with that engine."""
     with running(engine) as url, load_backend("realtime", url, timeout_seconds=60) as loaded:
         yield loaded
 
 
 def assert_bursts(tokens, *, origin=0.0):
-    """Check starts to the sample and ends to the step of 80 ms."""
+    """Check starts to the sample, and ends to the step of 80 ms."""
     assert [origin + start for start, _ in BURSTS] == pytest.approx([t.start for t in tokens])
     assert [origin + true_end(end) for _, end in BURSTS] == pytest.approx(
         [token.end for token in tokens], abs=0.08 + 1e-6
@@ -38,7 +38,7 @@ def assert_bursts(tokens, *, origin=0.0):
 
 
 def test_utterances_between_silences_lose_nothing(backend):
-    """One text for each step, as the usage counts; audio before a generation is done is held."""
+    """Deltas match steps and tokens; audio is queued until a generation has ended."""
     stream = backend.create_processor()
     first = [*fed(stream, UTTERANCE), *stream.start_silence().committed]
     stream.end_silence(0.3)
@@ -52,7 +52,7 @@ def test_utterances_between_silences_lose_nothing(backend):
 
 
 def test_an_engine_that_fails_loses_no_word(backend, engine):
-    """The error can be tried again, on another session."""
+    """The error is retryable, in another session."""
     stream = backend.create_processor()
     tokens = fed(stream, UTTERANCE[:28_000])
     tokens += stream.start_silence().committed
@@ -69,7 +69,7 @@ def test_an_engine_that_fails_loses_no_word(backend, engine):
 
 
 def test_a_closed_stream_aborts_its_request(backend, engine):
-    """A socket that stays open would hold memory of the GPU."""
+    """A socket left open would keep GPU memory allocated."""
     stream = backend.create_processor()
     fed(stream, UTTERANCE[:16_000])
     of_handshake = engine.aborted.get(timeout=60)

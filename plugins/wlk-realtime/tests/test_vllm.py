@@ -1,4 +1,4 @@
-"""Streams at a server with vLLM's messages."""
+"""Streams at a server that speaks vLLM's protocol."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def stream_at(server, **options):
 
 
 def times(tokens):
-    """Return start, end and text of each."""
+    """Return start, end and text of each token."""
     return [(round(t.start, 3), round(t.end, 3), t.text.strip()) for t in tokens]
 
 
 def expected(bursts, *, origin=0.0, first=0):
-    """Return the words of *bursts*: the start to the sample, the end to the step."""
+    """Return the words of *bursts*, with starts to the sample and ends to the step."""
     return [
         (round(origin + start, 3), round(origin + true_end(end), 3), f"word{first + number}")
         for number, (start, end) in enumerate(bursts)
@@ -41,7 +41,7 @@ def expected(bursts, *, origin=0.0, first=0):
 
 @pytest.mark.parametrize("chunk", [512, 1280, 8000, 56_000])
 def test_words_have_the_times_of_their_steps(chunk):
-    """Whatever the chunks are: deltas are counted, and starts come from the audio."""
+    """Chunk sizes make no difference: deltas are counted, and starts come from the audio."""
     with stream_at(SmallVllm()) as stream:
         tokens = [*fed(stream, UTTERANCE, chunk=chunk), *stream.finish().committed]
 
@@ -49,11 +49,11 @@ def test_words_have_the_times_of_their_steps(chunk):
 
 
 def test_a_word_comes_with_the_step_that_completes_it():
-    """The delay of the model, the marker, the text, and a step without text."""
+    """It takes the model's delay, the marker, the text, and a step without text."""
     server = SmallVllm()
     with stream_at(server) as stream:
         last = round(true_end(0.9) / 0.08) - 1  # the step with the marker
-        complete = last + 2 + DELAY_STEPS + 2  # steps of audio, the look-ahead included
+        complete = last + 2 + DELAY_STEPS + 2  # steps of audio, including the look-ahead
         before = fed(stream, UTTERANCE[: (complete - 1) * STEP], chunk=STEP)
         shown = stream.get_buffer().text
         after = fed(stream, UTTERANCE[(complete - 1) * STEP : complete * STEP])
@@ -63,7 +63,7 @@ def test_a_word_comes_with_the_step_that_completes_it():
 
 
 def test_every_silence_ends_a_generation():
-    """The clock goes on, and no message is ignored or lost."""
+    """The clock continues, and no message is ignored or lost."""
     server = SmallVllm()
     with stream_at(server) as stream:
         tokens = fed(stream, UTTERANCE)
@@ -80,7 +80,7 @@ def test_every_silence_ends_a_generation():
 
 
 def test_an_utterance_longer_than_the_context_loses_nothing():
-    """Generations end in pauses before max_model_len, with no word lost, doubled or out of time."""
+    """Generations end in pauses before max_model_len, without lost, repeated or shifted words."""
     bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(60)]
     audio = spoken(*bursts, seconds=42.5)
     server = SmallVllm(max_model_len=39 + 10 + 130)  # 10.4 s of audio
@@ -102,7 +102,7 @@ def test_an_utterance_longer_than_the_context_loses_nothing():
     ids=["texts are merged", "counts disagree"],
 )
 def test_times_are_unknown_where_texts_cannot_be_counted(server):
-    """The declaration shows it, and the words are those of the server."""
+    """The backend declares no word times, and commits the words of the server."""
     with running(server) as url, load_backend("realtime", url, timeout_seconds=60) as backend:
         stream = backend.create_processor()
         tokens = [*fed(stream, UTTERANCE), *stream.finish().committed]
@@ -115,7 +115,7 @@ def test_times_are_unknown_where_texts_cannot_be_counted(server):
 
 
 def test_what_is_declared_is_what_the_handshake_showed():
-    """No probability, no language, no prompt."""
+    """The backend declares no probabilities, no languages and no prompt."""
     with running(SmallVllm()) as url, load_backend("realtime", url, timeout_seconds=60) as backend:
         backend.warmup()
         with pytest.raises(OptionError, match="takes no prompt"):
@@ -129,7 +129,7 @@ def test_what_is_declared_is_what_the_handshake_showed():
 
 
 def test_a_generation_that_ends_by_itself_is_decoded_again():
-    """Where the list of models has no limit: a retryable error, after which no word is lost."""
+    """If the list of models has no limit, this is a retryable error that loses no word."""
     bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(20)]
     server = SmallVllm(max_model_len=39 + 130)
     server.models = lambda: {"data": [{"id": "voxtral"}]}

@@ -1,4 +1,4 @@
-"""Servers of WebSockets in threads of this process."""
+"""WebSocket servers in threads of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from websockets.sync.server import serve
 
 @contextmanager
 def listening(handler, **options):
-    """Yield the port of a server whose connections *handler* serves."""
+    """Yield the port of a server that passes its connections to *handler*."""
     with serve(handler, "127.0.0.1", 0, compression=None, **options) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

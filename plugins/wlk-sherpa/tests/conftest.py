@@ -1,4 +1,4 @@
-"""The digits model, loaded once for each way to decode."""
+"""The digits model, loaded once per decoding method."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def backend():
 
 @pytest.fixture(scope="session")
 def beam():
-    """Return the same with modified beam search, which takes keyterms."""
+    """Return sherpa with modified beam search, which supports keyterms."""
     with load_backend("sherpa", "digits", beam_size=4) as loaded:
         yield loaded

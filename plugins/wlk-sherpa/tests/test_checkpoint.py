@@ -1,4 +1,4 @@
-"""What a directory of a model must contain, and how others are refused."""
+"""Directories of streaming models are recognised; all others are refused."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PARAFORMER |= {"neg_mean": "-8.3,-8.6e-1", "inv_stddev": "0.1,0.2"}
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Return a copy of the digits that a test may damage."""
+    """Return a copy of the digits model that a test can damage."""
     return shutil.copytree(DIGITS, tmp_path / "model")
 
 
 def test_the_digits_are_a_transducer_with_small_states():
-    """What the files declare, without sherpa-onnx."""
+    """The files are read without sherpa-onnx."""
     checkpoint = read_checkpoint(DIGITS)
 
     assert ("transducer", "lstm") == (checkpoint.kind, checkpoint.model_type)
@@ -60,7 +60,7 @@ def test_the_digits_are_a_transducer_with_small_states():
     ids=["Zipformer2 CTC", "NeMo CTC", "Paraformer", "NeMo transducer"],
 )  # fmt: skip
 def test_other_kinds_are_known_by_files_and_metadata(tmp_path, names, values, kind, frame_seconds):
-    """The first file declares the type and its sizes."""
+    """The first file declares the type and the sizes of the model."""
     (tmp_path / "tokens.txt").write_text("".join(f"t{n} {n}\n" for n in range(8)))
     for name in names:
         (tmp_path / name).write_bytes(metadata(**values))
@@ -71,7 +71,7 @@ def test_other_kinds_are_known_by_files_and_metadata(tmp_path, names, values, ki
 
 
 def test_the_longest_left_context_is_taken(checkpoint):
-    """As in repositories that have the same weights more than once."""
+    """Some repositories have the same weights with several left contexts."""
     for role in ("encoder", "decoder", "joiner"):
         for left in ("left-64", "left-128"):
             shutil.copy(checkpoint / f"{role}.onnx", checkpoint / f"{role}-chunk-16-{left}.onnx")
@@ -82,7 +82,7 @@ def test_the_longest_left_context_is_taken(checkpoint):
 
 
 def test_int8_is_taken_where_it_is_wanted(checkpoint):
-    """A decoder in float32 goes with an encoder in int8, as in published models."""
+    """An int8 encoder is used with a float32 decoder, as in published models."""
     for role in ("encoder", "joiner"):
         shutil.copy(checkpoint / f"{role}.onnx", checkpoint / f"{role}.int8.onnx")
     names = {
@@ -95,7 +95,7 @@ def test_int8_is_taken_where_it_is_wanted(checkpoint):
 
 
 def append(name, content):
-    """Return a function that appends to a file of a directory."""
+    """Return a function that appends to a file in a directory."""
 
     def change(directory):
         with (directory / name).open("ab") as file:
@@ -109,11 +109,11 @@ def append(name, content):
     [
         (lambda d: (d / "joiner.onnx").rename(d / "other.bin"), "as a paraformer, declares no"),
         (lambda d: [path.unlink() for path in d.glob("*.onnx")], "holds no"),
-        (lambda d: (d / "encoder.onnx").rename(d / "x.onnx"), "found decoder.onnx, joiner.onnx, x"),
+        (lambda d: (d / "encoder.onnx").rename(d / "x.onnx"), "got decoder.onnx, joiner.onnx, x"),
         (lambda d: (d / "encoder.onnx").write_bytes(b"\xff" * 99), "not an ONNX model"),
         (append("encoder.onnx", metadata(model_type="whisper")), "declares the model_type whisper"),
-        (append("encoder.onnx", metadata(T="")), "no number as T, which sherpa-onnx needs"),
-        (append("decoder.onnx", metadata(context_size="-2")), "no number as context_size"),
+        (append("encoder.onnx", metadata(T="")), "no numbers for T, which sherpa-onnx needs"),
+        (append("decoder.onnx", metadata(context_size="-2")), "no numbers for context_size"),
         (append("decoder.onnx", metadata(vocab_size=99)), "has 19 tokens, but"),
         (lambda d: (d / "tokens.txt").write_text("a b 1\n"), "a token and its id on every line"),
         (append("joiner.onnx", b"\x00"), "sherpa-onnx could not load"),
@@ -122,7 +122,7 @@ def append(name, content):
          "a negative size", "vocabulary", "tokens", "ONNX Runtime's refusal"],
 )  # fmt: skip
 def test_what_sherpa_onnx_cannot_read_is_refused_before(checkpoint, change, message, capfd):
-    """The library would end the process or fill the terminal; one line says what is wrong."""
+    """The library would end the process or flood the terminal; the error is one line."""
     change(checkpoint)
     with pytest.raises(ModelNotFoundError, match=message) as caught:
         load_backend("sherpa", str(checkpoint))
@@ -132,20 +132,20 @@ def test_what_sherpa_onnx_cannot_read_is_refused_before(checkpoint, change, mess
 
 
 def test_beam_search_is_refused_where_there_is_none(tmp_path):
-    """Sherpa-onnx would end the process."""
+    """Otherwise, sherpa-onnx would end the process."""
     (tmp_path / "tokens.txt").write_text("".join(f"t{n} {n}\n" for n in range(8)))
     (tmp_path / "model.onnx").write_bytes(metadata(model_type="EncDecCTCModelBPE", **NEMO))
 
-    with pytest.raises(OptionError, match="nemo_ctc model, for which sherpa-onnx has greedy"):
+    with pytest.raises(OptionError, match="for which sherpa-onnx supports only greedy search"):
         load_backend("sherpa", str(tmp_path), beam_size=4)
 
 
 def test_pieces_come_from_a_list_or_a_model_of_sentencepiece(checkpoint):
-    """Both hold a text and a score for each piece."""
+    """Both files have the text and score of each piece."""
     listed = read_pieces(checkpoint)
     (checkpoint / "bpe.vocab").unlink()
     assert [] == read_pieces(checkpoint)
-    score = b"\x15\x00\x00\x00\xc0"  # -2.0, as a float of field 2
+    score = b"\x15\x00\x00\x00\xc0"  # -2.0, a float in field 2
     pieces = (field(1, field(1, text) + score) for text, _ in listed)
     (checkpoint / "bpe.model").write_bytes(b"".join(pieces) + field(2, "trainer"))
 
@@ -157,7 +157,7 @@ def test_pieces_come_from_a_list_or_a_model_of_sentencepiece(checkpoint):
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """Return a copy of the digits whose decoder every example writes anew."""
+    """Return a copy of the digits model, whose decoder each example overwrites."""
     return shutil.copytree(DIGITS, tmp_path_factory.mktemp("damaged") / "model")
 
 
@@ -169,7 +169,7 @@ def damaged(tmp_path_factory):
     length=st.none() | st.integers(0, 400) | st.integers(-200, -1),
 )
 def test_any_damage_is_read_or_refused_in_one_line(damaged, changes, length):
-    """Bytes of both ends, where the sizes and the metadata are, may be any."""
+    """Bytes change at both ends of the file, where the sizes and the metadata are."""
     content = bytearray((DIGITS / "decoder.onnx").read_bytes())
     for place, value in changes.items():
         content[place] = value

@@ -1,4 +1,4 @@
-"""The conformance suite finds an engine that forgets what a stream of sherpa-onnx cannot undo."""
+"""The suite detects an engine that ignores that sherpa-onnx streams cannot be rolled back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wlk_sherpa.engine.engine import SherpaEngine
 
 
 def verdicts(rule: str) -> set[str]:
-    """Return the outcomes of the tests of *rule* on the digits."""
+    """Return the outcomes of the tests of *rule* on the digits model."""
     under_test = find_backend("sherpa", model="digits", rules=(rule,))
     suite = BackendConformance()
     outcomes = {
@@ -31,7 +31,7 @@ RULES = ("ERR-02", "ISO-07")
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_sound_engine_keeps_the_rules_of_its_twin(rule: str) -> None:
-    """So what the twin breaks is its fault."""
+    """So the rules that the faulty engine breaks are broken by its fault."""
     assert verdicts(rule) == {"pass"}
 
 
@@ -39,12 +39,12 @@ def test_the_sound_engine_keeps_the_rules_of_its_twin(rule: str) -> None:
 def test_a_stream_that_goes_on_from_a_changed_state_is_found(
     monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
-    """A call that failed has changed its stream, which another attempt must not go on with."""
-    held = SherpaEngine._held
+    """A failed call has changed its stream, which must not be used for the next attempt."""
+    stream_for = SherpaEngine._stream_for
     monkeypatch.setattr(
         SherpaEngine,
-        "_held",
-        lambda self, request: request.held or held(self, request),
+        "_stream_for",
+        lambda self, request: request.stream or stream_for(self, request),
     )
 
     assert "fail" in verdicts(rule)

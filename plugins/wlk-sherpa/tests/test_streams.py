@@ -1,4 +1,4 @@
-"""Streams answer as sherpa-onnx itself does, alone, together and after failures."""
+"""Streams return what sherpa-onnx itself returns, alone, in batches and after failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wlk_sherpa.engine.recognizer import MAX_SEGMENT_SECONDS, SEGMENT_SECONDS
 
 
 def pieces_of(engine, audio):
-    """Return the audio of every step: the first sees ahead, the others move on."""
+    """Return the audio of every step; the first also has the look-ahead."""
     stops = range(
         engine.chunk_samples + engine.lookahead_samples, len(audio) + 1, engine.chunk_samples
     )
@@ -23,7 +23,7 @@ def pieces_of(engine, audio):
 
 
 def decoded(engine, pieces, **fields):
-    """Return the answer to one request."""
+    """Return the answer to a single request."""
     return engine.decode_batch([DecodeRequest(pieces=pieces, **fields)])[0]
 
 
@@ -37,7 +37,7 @@ def whole(engine, audio):
 
 
 def told(tokens):
-    """Return tokens as sherpa-onnx returns them: texts, times and scores."""
+    """Return tokens as sherpa-onnx returns them: text, times and scores."""
     columns = list(zip(*map(attrs.astuple, tokens), strict=True)) or [(), (), ()]
     return [list(column) for column in columns]
 
@@ -51,20 +51,20 @@ def transcript(backend, audio, *, chunk_seconds=0.5, **options):
 
 
 def test_steps_equal_a_loop_over_the_whole_recording(backend):
-    """Tokens, times and scores are those of sherpa-onnx, to the last bit."""
+    """Tokens, times and scores are bit-identical to those of sherpa-onnx."""
     engine, audio = backend.engine, load_clip("demo").audio
     expected = whole(engine, audio)
-    pieces, held = pieces_of(engine, audio), None
+    pieces, stream = pieces_of(engine, audio), None
     for step, piece in enumerate(pieces):
-        answer = decoded(engine, [piece], history=pieces[:step], held=held)
-        held = answer.held
+        answer = decoded(engine, [piece], history=pieces[:step], stream=stream)
+        stream = answer.stream
 
     assert len(expected.tokens) > 8
     assert [expected.tokens, expected.timestamps, expected.ys_probs] == told(answer.results[-1])
 
 
 def test_streams_decoded_together_equal_each_alone(backend):
-    """Runs of several streams round differently, by less than 1e-4, and emit the same tokens."""
+    """Batches round differently, by less than 1e-4, and emit the same tokens."""
     engine = backend.engine
     requests = [
         DecodeRequest(pieces=pieces_of(engine, connected_digits(6, seed=seed).audio)[:count])
@@ -81,24 +81,24 @@ def test_streams_decoded_together_equal_each_alone(backend):
 
 @pytest.mark.parametrize("has_run", [False, True], ids=["before the run", "after the run"])
 def test_a_failed_step_is_repeated_from_the_audio(backend, has_run):
-    """A stream that changed in place is not used again: the answer is that of a run without."""
+    """A stream that has changed is not reused: the answer is that of an undisturbed run."""
     engine = backend.engine
     pieces = pieces_of(engine, load_clip("demo").audio)[:28]
     expected = decoded(engine, pieces)
     first = decoded(engine, pieces[:20])
     if has_run:
-        decoded(engine, pieces[20:], history=pieces[:20], held=first.held)  # the answer is lost
+        decoded(engine, pieces[20:], history=pieces[:20], stream=first.stream)  # the answer is lost
     else:
-        first.held.steps = None  # as where the library raised
-    answer = decoded(engine, pieces[20:], history=pieces[:20], held=first.held)
+        first.stream.steps = None  # as if the library had raised
+    answer = decoded(engine, pieces[20:], history=pieces[:20], stream=first.stream)
 
     assert expected.results[20:] == answer.results
-    assert first.held is not answer.held
-    assert expected.work == answer.work  # all of it, again
+    assert first.stream is not answer.stream
+    assert expected.work == answer.work  # including the history, which was decoded again
 
 
 def test_a_stream_goes_on_where_any_call_failed(backend):
-    """Failures at all kinds of calls leave the text and the times of a stream without them."""
+    """Failures of any kind of call change neither text nor times."""
     audio = connected_digits(8, seed=4).audio
     expected = transcript(backend, audio)
     faults = EngineFaults.of(backend.engine_calls)
@@ -113,7 +113,7 @@ def test_a_stream_goes_on_where_any_call_failed(backend):
         while stream.has_backlog:
             try:
                 tokens += stream.process_iter().committed
-            except Exception:  # noqa: BLE001 -- what a caller of a stream sees of a fault
+            except Exception:  # noqa: BLE001 -- as a caller of a stream would
                 failures += 1
         tokens += stream.finish().committed
     finally:
@@ -124,7 +124,7 @@ def test_a_stream_goes_on_where_any_call_failed(backend):
 
 
 def test_speech_without_a_pause_is_decoded_in_segments(backend):
-    """The audio that is kept stays below that of one segment, and no word is lost."""
+    """A stream keeps less audio than one segment, and no word is lost."""
     clip = connected_digits(120, seed=5, gap=(0.02, 0.3), lead=0.0)
     stream = backend.create_processor()
     held, words = [], []
@@ -143,7 +143,7 @@ def test_speech_without_a_pause_is_decoded_in_segments(backend):
 
 
 def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
-    """What later steps may change is not final; here they change nothing."""
+    """Later steps can change tokens before they are final, but do not here."""
     audio = load_clip("demo").audio
     greedy = [token.text for token in transcript(backend, audio)]
 
@@ -151,12 +151,12 @@ def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
 
 
 def test_keyterms_are_favoured_in_their_own_stream(beam):
-    """A term raises the scores of its tokens where it is spoken, and of no other stream."""
+    """A term raises the scores of its tokens when it is spoken, but not in other streams."""
     engine, audio = beam.engine, load_clip("demo").audio
     plain = DecodeRequest(pieces=pieces_of(engine, audio))
     answers = engine.decode_batch([plain, attrs.evolve(plain, hotwords="seven/three")])
     scores = [
-        engine.recognizer.get_result_all(answer.held.stream).context_scores for answer in answers
+        engine.recognizer.get_result_all(answer.stream.native).context_scores for answer in answers
     ]
 
     assert not any(scores[0])
@@ -164,7 +164,7 @@ def test_keyterms_are_favoured_in_their_own_stream(beam):
 
 
 def test_a_keyterm_decides_between_two_words_at_once(beam):
-    """Of a "one" over a "nine" the expected one is recognised more often."""
+    """In a mix of "one" and "nine", the keyterm is recognised more often."""
     one, nine = (connected_digits(1, seed=0, digits=(digit,)).audio for digit in (1, 9))
     length = min(len(one), len(nine))
     heard = {"one": [], "nine": []}
@@ -180,33 +180,33 @@ def test_a_keyterm_decides_between_two_words_at_once(beam):
 @pytest.mark.parametrize(
     ("loaded", "keyterms", "message"),
     [
-        ("backend", "seven", "beam search alone: load the model with --option beam_size=4"),
+        ("backend", "seven", "keyterms need beam search: load the model with --option beam_size=4"),
         ("beam", "seven, Bob", "cannot write 'b' of the keyterm 'bob'; spell it as"),
         ("beam", "seven/two", "cannot write '/' of"),
     ],
     ids=["greedy search", "unknown letters", "the separator"],
 )
 def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, message):
-    """The library would print a line and go on without them."""
+    """The library would print a warning and ignore them."""
     with pytest.raises(OptionError, match=message):
         request.getfixturevalue(loaded).create_processor(keyterms=keyterms)
 
 
 def test_terms_are_written_as_the_vocabulary_is(beam):
-    """The digits are lower-case, so that a term of any case is."""
+    """The vocabulary is lower-case, so terms are converted to lower case."""
     stream = beam.create_processor(keyterms=" Seven,two , ")
     assert "seven/two" == stream._recognizer._settings.hotwords
 
 
 def test_the_engine_finds_the_steps_of_a_model(backend):
-    """80 ms of the digits model, which sees 130 ms more, and frames of the features."""
+    """The digits model has steps of 80 ms and 130 ms of look-ahead, in whole feature frames."""
     engine = SherpaEngine(backend.engine.recognizer)
 
     assert (1280, 2080) == (engine.chunk_samples, engine.lookahead_samples)
 
 
 def test_a_ctc_model_has_the_times_of_its_frames(tmp_path):
-    """Sherpa-onnx gives those of NeMo, whose frames are 80 ms, as if they were 40."""
+    """Sherpa-onnx assumes frames of 40 ms, but those of NeMo are 80 ms."""
     write_beeps(tmp_path)
     audio = np.full(6 * SAMPLE_RATE, 1e-4, dtype=np.float32)
     rng = np.random.default_rng(0)

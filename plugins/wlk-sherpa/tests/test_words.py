@@ -1,4 +1,4 @@
-"""From tokens to words, and when they are final."""
+"""Tokens are assembled into words, which become final."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from wlk_core.plugins import WorkCounters
-from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
+from wlk_sherpa.engine.engine import DecodeAnswer, EngineStream, Token
 from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamSettings
 from wlk_sherpa.engine.words import group, word_of
 
-CHUNK = 1600  # samples to a step of the scripted model: 0.1 s
+CHUNK = 1600  # samples per step of the scripted model: 0.1 s
 
 
 def tokens_of(*texts):
@@ -32,7 +32,7 @@ def tokens_of(*texts):
     ids=["pieces", "characters", "Paraformer", "bytes", "half a character", "spaces"],
 )
 def test_tokens_form_words(texts, is_marked, expected):
-    """Text carries its own spacing, in whatever way the vocabulary marks words."""
+    """Words carry their own spaces, however the vocabulary marks words."""
     words = group(tokens_of(*texts), is_marked=is_marked)
 
     assert expected == [
@@ -41,16 +41,16 @@ def test_tokens_form_words(texts, is_marked, expected):
 
 
 def test_a_word_has_the_times_and_scores_of_its_tokens():
-    """It lasts from its first token to the end of the frame of its last."""
+    """A word lasts from its first token to one frame after its last."""
     word = word_of(tokens_of(" ", " ", "ze", "ro"), origin=2, frame_seconds=0.04, is_marked=False)
 
     assert " zero" == word.text
-    assert pytest.approx((2.1, 2.34)) == (word.start, word.end)  # the first space was for a noise
+    assert pytest.approx((2.1, 2.34)) == (word.start, word.end)  # noise caused the first space
     assert pytest.approx(np.exp(-0.5)) == word.probability
 
 
 def recognizer_of(results, requests=None, **settings):
-    """Return a recognizer whose model has `results[n]` as all tokens of a segment after step n."""
+    """Return a recognizer whose model returns `results[n]` as the tokens after step n."""
 
     def decode(request):
         if requests is not None:
@@ -58,7 +58,7 @@ def recognizer_of(results, requests=None, **settings):
         first = len(request.history)
         steps = range(first, first + len(request.pieces))
         answers = tuple(tuple(results[min(step, len(results) - 1)]) for step in steps)
-        return DecodeAnswer(results=answers, held=HeldStream(None), work=WorkCounters())
+        return DecodeAnswer(results=answers, stream=EngineStream(None), work=WorkCounters())
 
     values = {"chunk_samples": CHUNK, "lookahead_samples": 0, "frame_seconds": 0.1}
     return SherpaRecognizer(decode, StreamSettings(**values, word_gap=0.25, **settings))
@@ -77,7 +77,7 @@ def committed(results, **settings):
 
 
 def test_a_word_is_final_when_the_next_begins_or_after_a_gap():
-    """What comes after the gap continues the word without a space."""
+    """A token after the gap continues the word without a space."""
     ze, ro, one, s = (
         Token(" ze", 0.0, None),
         Token("ro", 0.1, None),
@@ -90,7 +90,7 @@ def test_a_word_is_final_when_the_next_begins_or_after_a_gap():
 
 
 def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
-    """It changes until then, and what was committed is not committed again."""
+    """Until then it can change, and committed words are not committed again."""
     for_, four, teen, five = (
         Token(" for", 0.0, None),
         Token(" four", 0.0, None),
@@ -103,13 +103,13 @@ def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
 
 
 def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
-    """After 20 s and half a second without a token; at 30 s without one."""
+    """It ends at a pause of 0.5 s after 20 s, or at 30 s without a pause."""
     requests = []
     recognizer = recognizer_of([[]] * 199 + [[Token(" one", 19.9, None)]], requests)
     for _ in range(206):
         recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
         recognizer.step(is_last=False)
 
-    assert [0, 205] == [n for n, request in enumerate(requests) if request.held is None]
-    assert 3 == len(requests[205].pieces)  # a quarter of a second again, and the newest step
+    assert [0, 205] == [n for n, request in enumerate(requests) if request.stream is None]
+    assert 3 == len(requests[205].pieces)  # the last 0.25 s again, and the newest step
     assert recognizer.state_bytes == 4 * (206 * CHUNK - round(20.25 * 16_000))

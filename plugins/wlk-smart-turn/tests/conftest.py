@@ -1,4 +1,4 @@
-"""The tiny model in a file, and audio whose words are known."""
+"""A file with the tiny model, and audio with known words."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wlk_smart_turn.plugin import SMART_TURN
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from tiny_model import tiny_model  # noqa: E402 -- found through the line above
+from tiny_model import tiny_model  # noqa: E402 -- needs the line above
 
 
 @pytest.fixture
 def model(tmp_path):
-    """Return the path of a model for which a turn with more than three seconds of words is over."""
+    """Return the path of a model that calls turns with more than 3 s of words over."""
     path = tmp_path / "tiny.onnx"
     path.write_bytes(tiny_model(slope=-1000.0, bias=-70.0))
     return path
@@ -27,7 +27,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def load():
-    """Return a function that loads the turn detector as the registry does."""
+    """Return a function that loads the turn detector like the registry."""
 
     def load(model, **options):
         resolved = resolve_options(SMART_TURN.options, options, scope="backend", owner="smart-turn")

@@ -1,4 +1,4 @@
-"""What a turn detector hears of a turn, what it holds, and what it answers."""
+"""The detector gives the right audio to its model, and scales its probability."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from wlk_smart_turn.engine.model import TURN_SAMPLES, features
 
 
 class Model:
-    """Answers with `probability` and keeps the features that it was given."""
+    """Return `probability`, and record the features."""
 
     def __init__(self, probability=0.5):
         self.probability = probability
         self.heard = []
 
     def __call__(self, mel):
-        """Answer."""
+        """Record the features, and return the probability."""
         self.heard.append(mel)
         return self.probability
 
 
 def heard(*pieces):
-    """Return the features that the model is given after these pieces of audio."""
+    """Return the features that the model gets after these chunks of audio."""
     model = Model()
     detector = SmartTurnDetector(model, threshold=0.95)
     for piece in pieces:
@@ -35,7 +35,7 @@ def heard(*pieces):
 
 
 def test_the_model_hears_the_last_eight_seconds(noise):
-    """However the audio was cut, also in pieces that are longer."""
+    """Chunk sizes make no difference, even chunks longer than that."""
     expected = features(noise[-TURN_SAMPLES:])
 
     assert np.array_equal(expected, heard(noise))
@@ -43,7 +43,7 @@ def test_the_model_hears_the_last_eight_seconds(noise):
 
 
 def test_a_short_turn_follows_zeros(noise):
-    """A turn below eight seconds is padded in front, as in the training of the model."""
+    """A turn shorter than eight seconds is padded in front, as in the training of the model."""
     audio = np.concatenate((np.zeros(TURN_SAMPLES - 24_000, dtype=np.float32), noise[:24_000]))
 
     assert np.array_equal(features(audio), heard(*np.array_split(noise[:24_000], 7)))
@@ -65,7 +65,7 @@ def test_a_turn_knows_nothing_of_the_one_before(noise):
     ("probability", "expected"), [(0.0, 0.0), (0.9, 0.321), (0.95, 0.5), (0.99, 0.839), (1.0, 1.0)]
 )
 def test_the_threshold_is_the_half_that_a_session_takes_for_the_end(probability, expected):
-    """Whatever the text is."""
+    """The text makes no difference."""
     detector = SmartTurnDetector(Model(probability), threshold=0.95)
 
     assert expected == pytest.approx(detector.end_of_turn("and"), abs=0.001)
@@ -73,7 +73,7 @@ def test_the_threshold_is_the_half_that_a_session_takes_for_the_end(probability,
 
 
 def test_work_is_counted_by_the_question(noise):
-    """Audio alone is none."""
+    """Inserting audio does not count."""
     detector = SmartTurnDetector(Model(), threshold=0.95)
     detector.insert_audio_chunk(noise)
     before = detector.stats.encoder_frames
@@ -85,7 +85,7 @@ def test_work_is_counted_by_the_question(noise):
 
 @pytest.mark.slow
 def test_an_hour_of_audio_takes_no_new_memory(noise):
-    """Neither audio nor answers add up, in one turn or many."""
+    """Neither audio nor answers accumulate, in one turn or many."""
     detector = SmartTurnDetector(Model(), threshold=0.95)
     detector.insert_audio_chunk(noise)
     tracemalloc.start()

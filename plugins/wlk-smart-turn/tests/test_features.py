@@ -1,4 +1,4 @@
-"""The features against those of transformers, on which smart-turn v3 was trained."""
+"""The features equal those of transformers, on which smart-turn v3 was trained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers", reason="its features are comp
 
 @pytest.mark.parametrize("seconds", [8.0, 2.5, 0.0])
 def test_features_are_those_of_the_reference(noise, seconds):
-    """To 1e-4, also where zeros stand before a short turn."""
+    """They agree to 1e-4, even if zeros precede a short turn."""
     audio = np.zeros(TURN_SAMPLES, dtype=np.float32)
     count = round(16_000 * seconds)
     audio[TURN_SAMPLES - count :] = noise[:count]

@@ -1,4 +1,4 @@
-"""The model: where it is found, what it must be, how streams share it."""
+"""The model is found, validated and shared among streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_registry_loads_a_file_and_a_folder(model):
 
 
 def test_streams_share_the_model_while_any_of_them_is_open(load, model):
-    """A server with many sessions holds the weights once."""
+    """A server with many sessions loads the weights once."""
     first, second = load(model), load(model)
 
     assert first._model is second._model
@@ -47,7 +47,7 @@ def test_streams_share_the_model_while_any_of_them_is_open(load, model):
     ids=["damaged", "other features", "no probability"],
 )
 def test_a_wrong_model_is_refused_when_it_is_loaded(load, model, data, message):
-    """In one line with the file and what was expected."""
+    """The error is one line with the file and what was expected."""
     model.write_bytes(data)
     with pytest.raises(ModelNotFoundError, match=message) as caught:
         load(model)
@@ -56,7 +56,7 @@ def test_a_wrong_model_is_refused_when_it_is_loaded(load, model, data, message):
 
 
 def test_a_model_that_is_not_there_is_named(load, tmp_path, monkeypatch):
-    """A file, a folder without one, and the published one without a network."""
+    """This covers a file, an empty folder, and the published model without a network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelNotFoundError, match=r"none\.onnx is not a file; leave the model out"):
         load(tmp_path / "none.onnx")
@@ -68,6 +68,6 @@ def test_a_model_that_is_not_there_is_named(load, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0, "high"])
 def test_a_threshold_that_decides_nothing_is_refused(load, model, threshold):
-    """Every pause would end a turn, or none."""
+    """It would end the turn at every pause, or at none."""
     with pytest.raises(OptionError, match="threshold"):
         load(model, threshold=threshold)

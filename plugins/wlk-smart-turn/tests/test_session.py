@@ -11,7 +11,7 @@ from wlk_conformance.testing.coded_audio import CodedToken, LoudIsSpeech, encode
 from wlk_core.session import Commit, Endpoint, Failure, Session
 from wlk_core.vad import SilenceGate
 
-FIRST, SECOND = 4, 12  # words before and after the pause inside the turn
+FIRST, SECOND = 4, 12  # words before and after the pause within the turn
 PAUSE = 0.8  # seconds
 
 
@@ -39,7 +39,7 @@ def run(audio, turn_detector=None):
 
 
 def test_a_turn_ends_sooner_than_by_silence_and_not_in_a_pause_inside_it(turn, load, model):
-    """The pause is asked about, and the model calls the turn unfinished."""
+    """The model runs in the pause, and calls the turn unfinished."""
     detector = load(model)
     words, (end,), failures = run(turn, detector)
     by_silence, (late,), _ = run(turn)

@@ -1,20 +1,20 @@
-"""A model with the inputs and outputs of smart-turn v3, small enough to be written by hand."""
+"""A model with the inputs and outputs of smart-turn v3, small enough to write by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_FLOAT = 1  # type of tensors in ONNX
+_FLOAT = 1  # the ONNX type of tensors
 
 
 def varint(number):
-    """Return a number as protobuf writes it."""
+    """Encode a number as a protobuf varint."""
     low, high = number & 0x7F, number >> 7
     return bytes([low | 0x80]) + varint(high) if high else bytes([low])
 
 
 def field(number, value):
-    """Return a field of a protobuf message: a whole number, text, or another message."""
+    """Encode a field of a protobuf message: an integer, a string, or another message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -22,18 +22,18 @@ def field(number, value):
 
 
 def port(name, *sizes):
-    """Return the ValueInfoProto of a float tensor."""
+    """Encode the ValueInfoProto of a float tensor."""
     shape = b"".join(field(1, field(1, size)) for size in sizes)
     return field(1, name) + field(2, field(1, field(1, _FLOAT) + field(2, shape)))
 
 
 def node(kind, inputs, output):
-    """Return the NodeProto of an operator without attributes."""
+    """Encode the NodeProto of an operator without attributes."""
     return b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind)
 
 
 def constant(name, array):
-    """Return the TensorProto of an array."""
+    """Encode the TensorProto of an array."""
     sizes = b"".join(field(1, size) for size in array.shape)
     return sizes + field(2, _FLOAT) + field(8, name) + field(9, array.astype("<f4").tobytes())
 

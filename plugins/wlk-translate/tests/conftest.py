@@ -1,4 +1,4 @@
-"""The folder of the tests, whose modules import each other."""
+"""Make the modules of this folder importable, because they import each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chat models: what is asked of the endpoint, and how it fails."""
+"""The translator sends the right requests to an endpoint, and reports its failures."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KEY = "sk-loopback-0123456789"
 
 class ChatServer(ThreadingHTTPServer):
     """
-    An endpoint whose model answers with the capitals of the last message.
+    An endpoint whose model answers with the last message in capitals.
 
-    The pairs of status and body in `next` answer the next requests instead.
+    Pairs of status and body in `next` are the answers to the next requests instead.
     """
 
     daemon_threads = True
@@ -42,7 +42,7 @@ class ChatServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # an answer is one packet
+    wbufsize = -1  # send each answer in one packet
 
     def do_POST(self):
         """Answer a request for a chat completion."""
@@ -93,13 +93,13 @@ def opened(server, monkeypatch):
 
 
 def translated(translator, text):
-    """Return the texts of an utterance's translations."""
+    """Return the translations of an utterance as strings."""
     translator.insert_tokens(tuple(tokens_of(text)))
     return [found.text for found in translator.finish()]
 
 
 class TestRules(TranslatorConformance):
-    """The contract of translators, over HTTP."""
+    """Run the contract of translators over HTTP."""
 
     @pytest.fixture(autouse=True)
     def _open_at_the_endpoint(self, opened):
@@ -107,7 +107,7 @@ class TestRules(TranslatorConformance):
 
 
 def test_earlier_clauses_are_turns_of_the_chat(opened, server):
-    """The last two, and the languages by their names."""
+    """The last two clauses are sent, and languages are named in English."""
     found = translated(opened(source_language="en"), "One. Two. Three. Four.")
     (path, key, request) = server.requests[-1]
     system, *turns = request["messages"]
@@ -120,7 +120,7 @@ def test_earlier_clauses_are_turns_of_the_chat(opened, server):
 
 
 def test_a_model_of_one_temperature_gets_none(opened, server):
-    """The refused request is made again without it, and so are the next ones."""
+    """The refused request is repeated without a temperature, and later ones have none."""
     error = {"message": "unsupported", "param": "temperature", "type": "invalid_request_error"}
     server.next.append((400, {"error": error}))
 
@@ -138,7 +138,7 @@ def test_a_model_of_one_temperature_gets_none(opened, server):
     ],
 )
 def test_a_failing_endpoint_is_one_line(status, body, message, opened, server):
-    """It names the endpoint and the model, and never the key."""
+    """The line has the endpoint and the model, but never the key."""
     server.next.append((status, body))
     with pytest.raises(BackendError, match=message) as raised:
         translated(opened(), "One.")
@@ -149,7 +149,7 @@ def test_a_failing_endpoint_is_one_line(status, body, message, opened, server):
 
 
 def test_an_absent_endpoint_is_one_line(opened):
-    """Nobody listens on that port."""
+    """Nothing listens on that port."""
     with pytest.raises(BackendError, match="cannot be reached"):
         translated(opened(base_url="http://127.0.0.1:9/v1"), "One.")
 
@@ -165,13 +165,13 @@ def test_an_absent_endpoint_is_one_line(opened):
     ],
 )
 def test_what_is_missing_is_refused_when_it_is_loaded(name, options, error, message, opened):
-    """Before the first word."""
+    """It is refused before the first word."""
     with pytest.raises(error, match=message):
         opened(name, **options)
 
 
 def test_offline_the_text_stays_on_this_machine(monkeypatch, opened):
-    """A server here may be used."""
+    """A server on this machine can still be used."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(BackendUnavailable, match="the network is switched off"):
         opened(base_url="https://chat.example/v1")

@@ -1,4 +1,4 @@
-"""Where a clause ends: punctuation, pauses, speakers, languages, length."""
+"""Punctuation, pauses, speakers, languages and length end a clause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wlk_translate.engine.clauses import ClauseSplitter
 
 
 def tokens_of(text, *, start=0.0):
-    """Return a token for each word, 0.4 s apart; what has no spaces is a token a character."""
+    """Return a token for each word, or for each character if there are no spaces, 0.4 s apart."""
     words = [f" {word}" for word in text.split(" ")] if " " in text else list(text)
     return [ASRToken(start + 0.4 * i, start + 0.4 * i + 0.3, word) for i, word in enumerate(words)]
 
@@ -41,12 +41,12 @@ def clauses_of(tokens):
     ],
 )
 def test_punctuation_ends_a_clause(text, clauses):
-    """A sentence ends at any length, what a comma ends has 20 columns at least."""
+    """A sentence can have any length; a clause that ends at a comma has 20 columns or more."""
     assert clauses == [clause.text for clause in clauses_of(tokens_of(text))]
 
 
 def test_a_clause_is_complete_with_its_last_token():
-    """Nothing waits for the next word, but after a number or an initial."""
+    """It does not wait for the next word, except after a number or an initial."""
     splitter = ClauseSplitter()
     done = [
         [clause.text for clause in splitter.push(token)] for token in tokens_of("Go. I see 3. A")
@@ -59,7 +59,7 @@ def test_a_clause_is_complete_with_its_last_token():
     ("field", "value"), [("speaker", "anna"), ("detected_language", "fr"), ("start", 9.0)]
 )
 def test_another_speaker_language_or_a_pause_ends_a_clause(field, value):
-    """Also in the middle of a sentence."""
+    """They do so even in the middle of a sentence."""
     first, second = tokens_of("good morning")
     other = attrs.evolve(second, **{"end": 9.5, field: value})
     clauses = clauses_of([first, other])
@@ -69,7 +69,7 @@ def test_another_speaker_language_or_a_pause_ends_a_clause(field, value):
 
 
 def test_text_without_punctuation_is_divided():
-    """Every token is in one clause, with its times."""
+    """Every token is part of exactly one clause, which has its times."""
     tokens = tokens_of(" ".join(["nine"] * 200))
     clauses = clauses_of(tokens)
 

@@ -1,4 +1,4 @@
-"""OPUS-MT on CTranslate2, with a tiny model of its architecture that was trained on a few words."""
+"""OPUS-MT on CTranslate2, with a tiny model of its architecture, trained on a few words."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ REASON, ACTION = "When I have time,", "I read a book."
 
 
 def load(model=TINY, **options):
-    """Load a translator by its name, as on a command line."""
+    """Load a translator by name, as on the command line."""
     registry = Registry([EntryPoint("opus-mt", "wlk_translate.plugin", "wlk.plugins")])
     return registry.load_annotator("translator", "opus-mt", model, **LANGUAGES | options)
 
 
 def translated(text, **options):
-    """Return the texts of an utterance's translations."""
+    """Return the translations of an utterance as strings."""
     translator = load(**options)
     translator.insert_tokens(tuple(tokens_of(text)))
     return [found.text for found in translator.finish()]
 
 
 class TestRules(TranslatorConformance):
-    """The contract of translators, on the tiny model."""
+    """Run the contract of translators on the tiny model."""
 
     options = LANGUAGES
     utterances = (
@@ -54,7 +54,7 @@ class TestRules(TranslatorConformance):
 
 
 def test_words_are_translated():
-    """Digits have no full stop, and get none."""
+    """Digits have no full stop, and their translation has none."""
     assert ["eins zwei drei"] == translated("one two three")
     assert ["Wir kaufen die Zeitung.", "Leute lesen ein Buch."] == translated(
         "We buy the paper. People read a book."
@@ -62,18 +62,18 @@ def test_words_are_translated():
 
 
 def test_a_clause_goes_on_with_the_translation_that_was_shown():
-    """German puts the verb first after a clause, and last of all where the clause is alone."""
+    """After a clause, the German verb comes first; in a clause translated alone, last."""
     engine = load()._engine
     shown = engine.translate(REASON, ())
     rest = engine.translate(ACTION, (Pair(REASON, shown),))
 
     assert ("Wenn ich Zeit habe,", "lese ich ein Buch.") == (shown, rest)
     assert "Ich lese ein Buch." == engine.translate(ACTION, ())
-    assert f"{shown} {rest}" == engine.translate(f"{REASON} {ACTION}", ())  # the whole at once
+    assert f"{shown} {rest}" == engine.translate(f"{REASON} {ACTION}", ())  # the whole sentence
 
 
 def test_a_context_that_ends_the_sentence_is_dropped():
-    """Where the model adds nothing to the translations before, the clause is translated alone."""
+    """If the model adds nothing to the forced prefix, the clause is translated alone."""
     engine = load()._engine
     done = Pair(f"{REASON} {ACTION}", "Wenn ich Zeit habe, lese ich ein Buch.")
 
@@ -81,7 +81,7 @@ def test_a_context_that_ends_the_sentence_is_dropped():
 
 
 def test_a_long_context_is_shortened(monkeypatch):
-    """The model takes so many pieces."""
+    """The input of the model is limited."""
     monkeypatch.setattr(opus_mt, "_MAX_PIECES", 16)
     engine = load()._engine
 
@@ -89,8 +89,8 @@ def test_a_long_context_is_shortened(monkeypatch):
 
 
 def test_a_long_clause_is_translated_in_parts_and_an_endless_translation_ends(monkeypatch):
-    """CTranslate2 would cut the clause or fail where the model has no more positions."""
-    monkeypatch.setattr(opus_mt, "_POSITIONS", 128)  # of the tiny model
+    """CTranslate2 would truncate the clause, or fail beyond the positions of the model."""
+    monkeypatch.setattr(opus_mt, "_POSITIONS", 128)  # as in the tiny model
     monkeypatch.setattr(opus_mt, "_MAX_PIECES", 4)
     engine = load()._engine
     assert "eins zwei drei vier fünf sechs" == engine.translate("one two three four five six", ())
@@ -112,7 +112,7 @@ def test_a_long_clause_is_translated_in_parts_and_an_endless_translation_ends(mo
     ],
 )
 def test_a_clause_that_ends_no_sentence_gets_no_full_stop(monkeypatch, source, decoded, shown):
-    """In any script, inside quotation marks too."""
+    """This holds in any script, and within quotation marks."""
     engine = load()._engine
     monkeypatch.setattr(engine, "_target", SimpleNamespace(decode=lambda _pieces: decoded))
 
@@ -120,7 +120,7 @@ def test_a_clause_that_ends_no_sentence_gets_no_full_stop(monkeypatch, source, d
 
 
 def test_streams_share_a_model_while_any_of_them_is_open():
-    """A server with many sessions holds the weights once."""
+    """A server with many sessions loads the weights once."""
     first, second = load(), load()
     other = load(beam_size=2)
 
@@ -133,7 +133,7 @@ def test_streams_share_a_model_while_any_of_them_is_open():
 
 @pytest.fixture
 def copied(tmp_path):
-    """Return a function that copies the model and adds words to its vocabulary's end."""
+    """Return a function that copies the model and appends words to its vocabulary."""
 
     def copied(*words):
         folder = shutil.copytree(TINY, tmp_path / "model")
@@ -147,7 +147,7 @@ def copied(tmp_path):
 
 
 def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
-    """By the code, by the name that such models have for it, or by the option."""
+    """The language is selected by its code, by its name in such models, or by the option."""
     folder = copied(">>de<<", ">>por<<")
     sent = []
 
@@ -179,7 +179,7 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
     ],
 )
 def test_what_does_not_fit_is_refused(model, options, error, message):
-    """The message names what to type."""
+    """The message says what to type."""
     with pytest.raises(error, match=message):
         load(model, **options)
 
@@ -194,7 +194,7 @@ def test_what_does_not_fit_is_refused(model, options, error, message):
     ],
 )
 def test_files_that_are_no_model_are_refused(copied, file, missing, damaged):
-    """A checkpoint of transformers is to be converted, a damaged one pulled again."""
+    """The message says to convert a transformers checkpoint, or to pull a damaged one again."""
     folder = copied()
     (folder / file).write_bytes(b"damaged")
     with pytest.raises(ModelNotFoundError, match=damaged):
@@ -205,7 +205,7 @@ def test_files_that_are_no_model_are_refused(copied, file, missing, damaged):
 
 
 def test_the_model_of_two_languages_is_the_published_one(monkeypatch, tmp_path):
-    """Without a network the message says what to pull."""
+    """Without a network, the message says what to pull."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelNotFoundError, match="wlk-core pull en-de --backend opus-mt"):
         load(None, cache_dir=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Realtime translation: its rules, its messages, and OpenAI's own client."""
+"""Realtime translation keeps the rules of protocols, and works with OpenAI's own client."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ GERMAN = attrs.evolve(CARD, translates_to="de")
 
 
 def message(kind, **fields):
-    """Return a message of a client."""
+    """Return a message from a client."""
     return json.dumps({"type": f"session.{kind}", **fields})
 
 
 def append(part):
-    """Return the message of a part of the audio."""
+    """Return the message that appends a part of the audio."""
     return [message("input_audio_buffer.append", audio=base64.b64encode(part).decode())]
 
 
@@ -38,7 +38,7 @@ def text(messages):
 
 
 def opened(handshake):
-    """Return what a server to German opens for a client."""
+    """Return what a server that translates to German opens for a client."""
     opening = ROUTE.open(attrs.evolve(handshake, card=lambda _name: GERMAN))
     return attrs.evolve(
         opening, make=lambda audio, info: opening.make(audio, attrs.evolve(info, card=GERMAN))
@@ -64,7 +64,7 @@ def test_the_rule_is_kept(rule):
 
 @pytest.fixture
 def session():
-    """Return a session in which audio was sent."""
+    """Return a session that has received audio."""
     session = PlayedSession(CLIENT, SilentStream)
     session.send(*append(bytes(4800)))
     return session
@@ -76,7 +76,7 @@ def translated(words, start=0.0):
 
 
 def test_deltas_join_to_the_text_of_each_language(session):
-    """The client adds no spaces; without a transcription there is only the translation."""
+    """Clients need not add spaces; without a transcription, only the translation is sent."""
     said = Commit((ASRToken(0.0, 0.5, " one"), ASRToken(0.5, 0.9, " two")), 1.0)
     alone = session.happen(said, translated("eins,"), translated("zwei", 1.0))
     session.send(message("update", session=TRANSCRIPT))
@@ -88,14 +88,14 @@ def test_deltas_join_to_the_text_of_each_language(session):
 
 
 def test_scripts_without_spaces_get_none(session):
-    """As in Chinese."""
+    """Chinese is one of them."""
     found = session.happen(translated("我们"), translated("走吧", 1.0))
 
     assert "我们走吧" == "".join(each["delta"] for each in found)
 
 
 def test_the_configuration_says_what_the_server_does(session):
-    """No other language, no noise reduction."""
+    """It supports no other language and no noise reduction."""
     wish = {"audio": {"output": {"language": "German"}, "input": {"noise_reduction": {}}}}
     (updated,) = session.send(message("update", session=wish))
     (refused,) = session.send(message("update", session={"audio": {"output": {"language": "fr"}}}))
@@ -106,10 +106,10 @@ def test_the_configuration_says_what_the_server_does(session):
 
 
 def test_a_translator_that_fails_is_an_error_and_the_transcript_goes_on(session):
-    """A client of translations would wait for them for ever."""
+    """Otherwise, the client would wait for translations forever."""
     session.send(message("update", session=TRANSCRIPT))
     lost = BackendError("out of memory", retryable=False)
-    names = ("turn detector", "translator")  # the first of which leaves the translations alone
+    names = ("turn detector", "translator")  # a failed turn detector does not affect translations
     (error,) = session.happen(*(Failure(lost, False, 1.0, annotator=name) for name in names))
     (delta,) = session.happen(Commit((ASRToken(0.0, 0.5, " one"),), 1.0))
 
@@ -118,7 +118,7 @@ def test_a_translator_that_fails_is_an_error_and_the_transcript_goes_on(session)
 
 
 def test_a_session_without_audio_is_closed_at_once():
-    """And once."""
+    """It is closed only once."""
     session = PlayedSession(CLIENT, SilentStream)
 
     assert ["session.closed"] == [each["type"] for each in session.send(message("close"))]
@@ -126,13 +126,13 @@ def test_a_session_without_audio_is_closed_at_once():
 
 
 def test_a_server_that_does_not_translate_refuses_the_socket():
-    """The message has the option that is missing."""
+    """The message names the missing option."""
     with pytest.raises(RequestError, match="wlk-serve --translate-to LANG"):
         PlayedSession(attrs.evolve(CLIENT, route=ROUTE))
 
 
 def test_the_messages_are_those_of_openais_client(session):
-    """Its models of server events take them all."""
+    """Its models of server events accept all of them."""
     pytest.importorskip("openai", reason="install openai[realtime]")
     from openai.types.realtime import realtime_translation_server_event as events  # noqa: PLC0415
     from pydantic import TypeAdapter  # noqa: PLC0415

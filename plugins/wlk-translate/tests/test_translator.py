@@ -1,4 +1,4 @@
-"""Clauses are translated once, in order, with context, and nothing waits for them."""
+"""Clauses are translated once, in order and with context, and nothing waits for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wlk_translate.engine.translator import ClauseTranslator, Pair
 
 
 class UpperCase:
-    """Translates to capitals, as soon as `is_free` is set; text in `fails_on` raises."""
+    """Translate to capitals, once `is_free` is set; raise for text in `fails_on`."""
 
     def __init__(self, *, spans_sentences=False, fails_on=None):
         self.spans_sentences = spans_sentences
@@ -49,20 +49,20 @@ def open_translator(engine, **options):
 
 
 def texts_of(translated):
-    """Return the texts of translations."""
+    """Return the text of each translation."""
     return [text.text for text in translated]
 
 
 class TestRules(TranslatorConformance):
-    """The contract of translators."""
+    """Run the contract of translators."""
 
     def open(self):
-        """Return a translator over a scripted engine."""
+        """Return a translator with a scripted engine."""
         return open_translator(UpperCase())
 
 
 def test_nothing_but_the_end_waits_for_the_engine(engine):
-    """What is done later comes with the first call after it."""
+    """A translation is returned by the first call after it is complete."""
     engine.is_free.clear()
     translator = open_translator(engine)
     translator.insert_tokens(tuple(tokens_of("It is late. Come home. Good")))
@@ -82,9 +82,9 @@ def test_nothing_but_the_end_waits_for_the_engine(engine):
 )
 def test_two_clauses_before_are_context(spans, context):
     """
-    With their translations that were shown.
+    The context includes their translations, as shown.
 
-    Those of the sentence for a model of sentences, else whichever come before.
+    For a model of single sentences, it has only clauses of the same sentence.
     """
     engine = UpperCase(spans_sentences=spans)
     translator = open_translator(engine)
@@ -102,7 +102,7 @@ def test_two_clauses_before_are_context(spans, context):
 
 @pytest.mark.parametrize("languages", [{"source_language": "en"}, {"target_language": "fr"}])
 def test_other_languages_and_bare_punctuation_are_left_out(languages, engine):
-    """A speaker who changes the language is not translated from the wrong one, nor into it."""
+    """Only clauses that can be in the source language are translated, never from the target."""
     translator = open_translator(engine, **languages)
     english, french, dots = tokens_of("hello bonjour ...")
     said = [
@@ -116,7 +116,7 @@ def test_other_languages_and_bare_punctuation_are_left_out(languages, engine):
 
 
 def test_a_failure_is_raised_by_the_next_call_after_what_was_done():
-    """It is the engine's own."""
+    """The failure is the exception of the engine."""
     translator = open_translator(UpperCase(fails_on="Two."))
     translator.insert_tokens(tuple(tokens_of("One. Two. Three.")))
     with pytest.raises(RuntimeError, match="out of memory"):
@@ -125,7 +125,7 @@ def test_a_failure_is_raised_by_the_next_call_after_what_was_done():
 
 
 def test_a_translator_that_never_keeps_up_is_refused(engine, monkeypatch):
-    """What waits is bounded."""
+    """The number of waiting clauses is bounded."""
     monkeypatch.setattr(module, "_MAX_WAITING", 3)
     engine.is_free.clear()
     translator = open_translator(engine)
@@ -137,7 +137,7 @@ def test_a_translator_that_never_keeps_up_is_refused(engine, monkeypatch):
 
 
 def test_late_translations_are_one_line(engine, monkeypatch, caplog):
-    """The log names how late."""
+    """The warning says how late they are."""
     clock = iter(range(0, 1000, 12))
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
     translator = open_translator(engine)
@@ -150,7 +150,7 @@ def test_late_translations_are_one_line(engine, monkeypatch, caplog):
 
 
 def test_the_last_words_do_not_wait_for_their_translation(engine):
-    """A step returns them before the one that waits."""
+    """A step returns them before the step that waits for the translation."""
     engine.is_free.clear()
     speech = encode([CodedToken(1, 6, 4)], cells=30)
     with ScriptedBackend() as backend:

@@ -13,7 +13,7 @@ from wlk_voxtral_hf.torch.network import TorchNetwork
 
 @pytest.fixture(scope="session", autouse=True)
 def _single_thread():
-    """Keep torch to one thread, because tests run beside others."""
+    """Limit torch to one thread, because tests run in parallel."""
     torch.set_num_threads(1)
 
 
@@ -33,7 +33,7 @@ def settings(backend):
 @pytest.fixture(scope="session")
 def lively(backend, settings):
     """
-    Return an engine with random weights whose greedy predictions have many values.
+    Return an engine with random weights that predicts many different ids.
 
     The audio dominates, so that an error in any cache changes the predictions.
     """

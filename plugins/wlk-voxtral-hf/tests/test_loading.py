@@ -1,4 +1,4 @@
-"""The checkpoints that voxtral-hf refuses, and how."""
+"""The checkpoints that voxtral-hf refuses, and the messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checkpoint(tmp_path):
     ids=["voxmlx", "mlx-audio", "Mistral"],
 )
 def test_another_layout_is_named(checkpoint, config, message):
-    """The message names the layout that was found and the backend that reads it."""
+    """The message names the layout found and the backend that reads it."""
     (checkpoint / "config.json").write_text(json.dumps(config))
     (checkpoint / "params.json").write_text("{}")
 
@@ -57,7 +57,7 @@ def test_another_layout_is_named(checkpoint, config, message):
     ids=["missing", "another size"],
 )
 def test_an_incomplete_checkpoint_is_refused(checkpoint, change, message, capfd):
-    """No weight is filled in at random, and nothing but the error is printed."""
+    """No weight is filled in at random, and transformers prints nothing."""
     weights = load_file(checkpoint / "model.safetensors")
     change(weights)
     save_file(weights, checkpoint / "model.safetensors")
@@ -77,7 +77,7 @@ def test_an_incomplete_checkpoint_is_refused(checkpoint, change, message, capfd)
     ids=["gptq", "mlx"],
 )
 def test_a_configuration_that_cannot_be_run_is_named(checkpoint, change, message):
-    """The message names the quantization and what to do."""
+    """The message names the quantization and the remedy."""
     config = json.loads((checkpoint / "config.json").read_text())
     (checkpoint / "config.json").write_text(json.dumps({**config, **change}))
 
@@ -87,6 +87,6 @@ def test_a_configuration_that_cannot_be_run_is_named(checkpoint, change, message
 
 
 def test_half_precision_needs_a_wider_margin(backend):
-    """The digits checkpoint declares float32; rounding of wide passes is coarser in bfloat16."""
+    """The digits checkpoint declares float32; wide passes round more coarsely in bfloat16."""
     with load_backend("voxtral-hf", "digits", dtype="bfloat16") as half:
         assert [1e-3, 0.25] == [b.engine.network.min_margin for b in (backend, half)]

@@ -1,4 +1,4 @@
-"""The forward passes of a stream equal transformers' own generation."""
+"""The forward passes of a stream yield what transformers' own generation yields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 1280
 
 
 def streamed(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
-    """Return the ids, the driver and the states of a stream of *audio* in pieces."""
+    """Return the ids, the driver and the states of a stream that receives *audio* in pieces."""
     predictions, states = [], []
 
     def decode(mel, state):
@@ -45,7 +45,7 @@ def streamed(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
 
 
 def generated(engine, audio, *, delay_steps=6):
-    """Return the ids of transformers' generation on all of the padded audio at once."""
+    """Return the ids that transformers generates from all of the padded audio at once."""
     tokenizer = engine.settings.tokenizer
     steps = tokenizer.left_pad_steps + -(-len(audio) // STEP) + delay_steps + 11
     padded = np.zeros(200 + steps * STEP + 40, dtype=np.float32)
@@ -67,7 +67,7 @@ def generated(engine, audio, *, delay_steps=6):
 @pytest.mark.slow
 @pytest.mark.parametrize("delay_steps", [3, 6, 10])
 def test_a_stream_predicts_what_offline_generation_predicts(lively, delay_steps):
-    """They agree token by token, over a stretch that is longer than both windows."""
+    """They agree token by token over audio that is longer than both windows."""
     audio = load_clip("demo").audio[: 9 * 16_000]
     expected = generated(lively, audio, delay_steps=delay_steps)
     ids, _, _ = streamed(lively, audio, chunk=0.5, delay_steps=delay_steps)
@@ -78,7 +78,7 @@ def test_a_stream_predicts_what_offline_generation_predicts(lively, delay_steps)
 
 @pytest.mark.slow
 def test_an_end_of_text_is_never_predicted(backend, settings):
-    """A stream goes on, because clock, audio and spacing are not the model's to end."""
+    """A stream goes on until its caller ends it, whatever the model predicts."""
     eos_id = settings.tokenizer.eos_id
     model = EagerModel(backend.engine.network.model, eos_id)
     engine = VoxtralEngine(TorchNetwork(model, eos_id=eos_id), settings)
@@ -90,7 +90,7 @@ def test_an_end_of_text_is_never_predicted(backend, settings):
 
 @attrs.define
 class EagerModel:
-    """A model that always finds the end of text most probable."""
+    """A model to which the end of text is always most probable."""
 
     _model: object
     _eos_id: int
@@ -99,7 +99,7 @@ class EagerModel:
         return getattr(self._model, name)
 
     def lm_head(self, hidden):
-        """Return logits in which the end of text leads."""
+        """Return logits that are highest for the end of text."""
         logits = self._model.lm_head(hidden).clone()
         logits[..., self._eos_id] = 1e4
         return logits

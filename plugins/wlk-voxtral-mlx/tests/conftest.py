@@ -1,4 +1,4 @@
-"""The digits model, loaded once, and small models of random weights in every layout."""
+"""The digits model, loaded once, and small models with random weights in every layout."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def random_weights():
 
 @pytest.fixture(scope="session")
 def write(random_weights):
-    """Return a function that writes the small model into a directory in some layout."""
+    """Return a function that writes the small model to a directory in a given layout."""
 
     def write_files(directory, layout, *, weights=None, config=None, sizes=SMALL):
         directory.mkdir(parents=True, exist_ok=True)

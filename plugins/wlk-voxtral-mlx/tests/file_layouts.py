@@ -20,9 +20,9 @@ SMALL = ModelConfig(
 
 def name_in_file(name, layout):
     """
-    Return the name of our parameter *name* in files of *layout*, by the plugin's tables backwards.
+    Return the name of our parameter *name* in files of *layout*: the plugin's tables in reverse.
 
-    Tests compare these with the code of the makers: transformers, and voxmlx for Mistral's files.
+    Tests compare these with the code of others: transformers, and voxmlx for Mistral's files.
     """
     module, _, kind = name.rpartition(".")
     if module in names._OUTSIDE_NAMES["voxmlx"]:
@@ -40,7 +40,7 @@ def name_in_file(name, layout):
 
 
 def file_tensor(name, tensor, layout, sizes):
-    """Return our parameter *name* in the order of *layout*."""
+    """Return our parameter *name* with its rows in the order of *layout*."""
     is_convolution = name.startswith("encoder.conv") and tensor.ndim == 3
     if is_convolution and layout in ("Mistral", "transformers"):
         return tensor.swapaxes(1, 2)

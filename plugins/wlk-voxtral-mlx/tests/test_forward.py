@@ -1,4 +1,4 @@
-"""Forward passes are exact: the outcome of any pieces is that of the whole."""
+"""Forward passes are exact: any division into calls yields what one call yields."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STEP = 1280
 
 @pytest.fixture(scope="module")
 def model(random_weights):
-    """Return the small model of random weights."""
+    """Return the small model with random weights."""
     return build_model(random_weights, SMALL, dtype=None)
 
 
 def dense_encoder(model, mel):
-    """Return the audio embeddings of all of *mel* at once, with the window as a mask."""
+    """Return the audio embeddings of all of *mel* in one pass, with the window as a mask."""
     start = EncoderCache.at_start(model)
     window = SMALL.encoder.window
     audio, _ = encode(model, mx.array(mel), start, window=window, downsampling=4)
@@ -32,13 +32,13 @@ def dense_encoder(model, mel):
 
 
 def difference(expected, values):
-    """Return the largest difference by the largest value: float32 rounding is 1e-7 a sum."""
+    """Return the largest difference relative to the largest value; a float32 sum rounds by 1e-7."""
     return np.abs(expected - values).max() / np.abs(expected).max()
 
 
 @pytest.mark.parametrize("steps", [(1,) * 60, (16, 16, 16, 12), (7, 1, 30, 22), (60,)])
 def test_the_encoder_does_not_depend_on_the_pieces(model, steps):
-    """Embeddings of any partition are those of one pass, to float32 rounding."""
+    """The embeddings of any pieces equal those of one pass, up to float32 rounding."""
     mel = LogMel()(noise(5.0, level=0.1, seed=2)[: 60 * STEP + 240])
     expected = dense_encoder(model, mel)
     cache, parts, first = EncoderCache.at_start(model), [], 0
@@ -54,7 +54,7 @@ def test_the_encoder_does_not_depend_on_the_pieces(model, steps):
 
 @pytest.mark.parametrize("widths", [(1,) * 70, (20, 30, 20), (3, 1, 16) * 3 + (10,)])
 def test_the_decoder_does_not_depend_on_the_width_of_its_passes(model, widths):
-    """Logits beyond the window are those of one pass with the window as a mask."""
+    """Beyond the window, the logits equal those of one pass with the window as a mask."""
     rng = np.random.default_rng(4)
     audio = mx.array(rng.standard_normal((70, SMALL.decoder.width)).astype(np.float32))
     ids = rng.integers(0, SMALL.vocabulary, 70).tolist()

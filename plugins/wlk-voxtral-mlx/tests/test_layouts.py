@@ -1,4 +1,4 @@
-"""Every layout of files gives the same model."""
+"""Every file layout yields the same model."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ PUBLISHED = (
         vocabulary=131_072,
     )
 )
-# Speech, because random weights predict the same id again and again for steady noise.
+# Speech, because random weights predict the same id over and over for steady noise.
 MEL = LogMel()(load_clip("demo").audio[: 40 * 1280 + 240])
-PREDICTIONS = 33  # of 40 steps: the prompt ends 8 positions after the silence in front
+PREDICTIONS = 33  # of 40 steps: the prompt ends 8 positions after the silence before them
 
 
 def predicted(backend):
@@ -86,7 +86,7 @@ MLX_AUDIO = {
 
 @pytest.mark.parametrize(("name", "ours"), MLX_AUDIO.items(), ids=MLX_AUDIO)
 def test_names_of_mlx_audio_are_known(name, ours):
-    """No package of the test environments has these names, so they are written out."""
+    """No package in the test environments has these names, so they are spelled out."""
     weight = module_weight(f"{name}.weight")
 
     assert (f"{ours}.weight", "mlx-audio") == (weight.name, weight.layout)
@@ -94,7 +94,7 @@ def test_names_of_mlx_audio_are_known(name, ours):
 
 @pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
 def test_voxmlx_has_the_same_published_weights():
-    """Its modules at the published sizes are ours, and so are its names for Mistral's tensors."""
+    """At the published sizes its modules are ours, and so are its names for Mistral's tensors."""
     model_module = pytest.importorskip("voxmlx.model")
     remap = pytest.importorskip("voxmlx.weights")._remap_name
     reference_shapes = tree_flatten(
@@ -109,7 +109,7 @@ def test_voxmlx_has_the_same_published_weights():
 
 
 def test_transformers_has_the_same_published_weights():
-    """Its default configuration, on the meta device, has our parameters, each of them once."""
+    """Its default configuration, on the meta device, has each of our parameters once."""
     torch = pytest.importorskip("torch", reason="pip install torch transformers")
     transformers = pytest.importorskip("transformers", reason="pip install torch transformers")
     config = transformers.VoxtralRealtimeConfig()
@@ -121,7 +121,7 @@ def test_transformers_has_the_same_published_weights():
     on_disk = {f"model.{name_in_file(name, 'transformers')}" for name in shapes}
     read = ModelConfig.read(config.to_dict())
 
-    # The default configuration has another base of the rotary angles than the published one.
+    # The default configuration has another rotary base than the published one.
     assert PUBLISHED.encoder == attrs.evolve(read.encoder, rope_theta=1_000_000.0)
     assert attrs.evolve(PUBLISHED, encoder=read.encoder) == read
     assert on_disk == {
@@ -136,7 +136,7 @@ def test_transformers_has_the_same_published_weights():
 
 
 def test_files_of_the_converter_of_mlx_audio_are_read(write, random_weights, tmp_path):
-    """It keeps Mistral's names beside its own configuration, which declares packed weights."""
+    """It keeps Mistral's names beside its own configuration, which declares quantized weights."""
     with load_backend("voxtral-mlx", str(write(tmp_path / "Mistral", "Mistral"))) as expected:
         ids, _, _ = predicted(expected)
     config = {**file_config(SMALL, "mlx-audio"), "quantization": {"bits": 4, "group_size": 64}}
@@ -151,7 +151,7 @@ def test_files_of_the_converter_of_mlx_audio_are_read(write, random_weights, tmp
 
 
 def test_a_configuration_may_leave_out_the_windows():
-    """Some files lack them or write them as text; the published windows replace them."""
+    """Some files lack them or have them as strings; the published windows are the defaults."""
     config = file_config(PUBLISHED, "Mistral")
     config["sliding_window"] = "8192"
     del config["multimodal"]["whisper_model_args"]["encoder_args"]["sliding_window"]
@@ -162,7 +162,7 @@ def test_a_configuration_may_leave_out_the_windows():
 @pytest.mark.parametrize("engine", ["native", "voxmlx"])
 @pytest.mark.parametrize("bits", [4, 6])
 def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engine):
-    """Matrices that groups do not divide stay as they are; all others are packed."""
+    """Matrices whose width is not a multiple of the group size stay as they are."""
     if engine == "voxmlx":
         pytest.importorskip("voxmlx", reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
     packed = {}
@@ -187,21 +187,21 @@ def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engin
 
 
 def test_packed_weights_without_a_declaration_are_named(write, random_weights, tmp_path):
-    """Scales without a quantization in the configuration are refused."""
+    """Scales are refused unless the configuration declares a quantization."""
     weights = {**random_weights, "adapter.w_in.scales": mx.zeros((64, 4))}
     directory = write(tmp_path / "undeclared", "voxmlx", weights=weights)
 
-    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout .* does not declare how"):
+    with pytest.raises(ModelNotFoundError, match=r"layout: voxmlx\) .* does not declare how"):
         load_backend("voxtral-mlx", str(directory))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_path, layout):
-    """The message gives the layout and the missing weight in one line."""
+    """One line names the layout and the number of missing weights."""
     weights = {
         name: weight for name, weight in random_weights.items() if "layers.1.mlp.up" not in name
     }
     directory = write(tmp_path / "holes", layout, weights=weights)
 
-    with pytest.raises(ModelNotFoundError, match=f"{layout} layout .*2 weights are missing"):
+    with pytest.raises(ModelNotFoundError, match=rf"layout: {layout}\) .*2 weights are missing"):
         load_backend("voxtral-mlx", str(directory))

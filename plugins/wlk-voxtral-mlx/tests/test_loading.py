@@ -1,4 +1,4 @@
-"""The checkpoints and machines that voxtral-mlx refuses, and how."""
+"""The checkpoints and machines that voxtral-mlx refuses, and the messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ needs_voxmlx = pytest.mark.skipif(
 
 
 def test_voxmlx_that_is_absent_is_named(monkeypatch):
-    """The native modules never replace it in silence."""
+    """The native modules never replace it silently."""
     monkeypatch.setitem(sys.modules, "voxmlx.weights", None)
 
     with pytest.raises(BackendUnavailable, match=r"pip install 'wlk-voxtral-mlx\[voxmlx\]'"):
@@ -26,22 +26,22 @@ def test_voxmlx_that_is_absent_is_named(monkeypatch):
 
 @needs_voxmlx
 def test_a_layout_that_voxmlx_cannot_read_is_named(write, tmp_path):
-    """Without this check voxmlx would stop at a missing key."""
+    """Without this check, voxmlx would fail with a missing key."""
     directory = write(tmp_path / "model", "transformers")
 
-    with pytest.raises(ModelNotFoundError, match="layout of transformers, and voxmlx reads those"):
+    with pytest.raises(ModelNotFoundError, match="is transformers, but voxmlx reads only"):
         load_backend("voxtral-mlx", str(directory), engine="voxmlx")
 
 
 @needs_voxmlx
 def test_voxmlx_refuses_an_incomplete_checkpoint(write, random_weights, tmp_path, capfd):
-    """Its error is reported in one line like those of the native engine."""
+    """Its error is reported in one line, like those of the native engine."""
     incomplete = {
         name: tensor for name, tensor in random_weights.items() if "layers.1.mlp.up" not in name
     }
     directory = write(tmp_path / "holes", "voxmlx", weights=incomplete)
 
-    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout and .*up_proj") as caught:
+    with pytest.raises(ModelNotFoundError, match=r"layout: voxmlx\) .*up_proj") as caught:
         load_backend("voxtral-mlx", str(directory), engine="voxmlx")
     assert "\n" not in str(caught.value)
     assert not capfd.readouterr().out
@@ -49,7 +49,7 @@ def test_voxmlx_refuses_an_incomplete_checkpoint(write, random_weights, tmp_path
 
 @pytest.mark.parametrize("engine", ["native", pytest.param("voxmlx", marks=needs_voxmlx)])
 def test_memory_that_runs_out_while_loading_is_reported(monkeypatch, engine):
-    """MLX raises a RuntimeError; the remedy is that of the check before loading."""
+    """MLX raises a RuntimeError; the message has the remedy of the check before loading."""
 
     class Full:
         def __getattr__(self, name):
@@ -65,7 +65,7 @@ def test_memory_that_runs_out_while_loading_is_reported(monkeypatch, engine):
 
 
 def test_auto_keeps_the_stored_type_of_a_checkpoint_without_declaration(write, tmp_path):
-    """Only a declared or requested arithmetic casts the weights."""
+    """The weights are cast only to a declared or requested dtype."""
     directory = write(tmp_path / "model", "Mistral")
     with load_backend("voxtral-mlx", str(directory)) as stored:
         kept = stored.engine.network.model.language_model.norm.weight.dtype
@@ -76,6 +76,6 @@ def test_auto_keeps_the_stored_type_of_a_checkpoint_without_declaration(write, t
 
 
 def test_half_precision_needs_a_wider_margin(backend):
-    """The digits checkpoint declares float32; rounding of wide passes is coarser in bfloat16."""
+    """The digits checkpoint declares float32; wide passes round more coarsely in bfloat16."""
     with load_backend("voxtral-mlx", "digits", dtype="bfloat16") as half:
         assert [1e-3, 0.25] == [b.engine.network.min_margin for b in (backend, half)]

@@ -1,4 +1,4 @@
-"""A tokenizer of single bytes, and the file it is read from."""
+"""A tokenizer whose tokens are single bytes, and the file it is read from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="session")
 def tekken_json():
-    """Return the text of a tekken.json: four control tokens, then one id for each byte."""
+    """Return the content of a tekken.json: four control tokens, then one id for each byte."""
     names = ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""The settings that a checkpoint declares beside its weights."""
+"""The settings that a checkpoint declares besides its weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_checkpoint_declares_its_arithmetic_and_delays(model):
 
 @pytest.mark.parametrize("delay_ms", [800, 100])
 def test_a_delay_that_it_was_not_trained_for_is_refused(model, delay_ms):
-    """The message gives those that it was trained for."""
+    """The message names the delays that it was trained for."""
     with pytest.raises(OptionError, match="trained for a delay_ms of 240, 480"):
         read(model).delay_steps(delay_ms)
 
@@ -46,7 +46,7 @@ def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):
 
 
 def test_a_directory_without_a_tokenizer_is_refused(model):
-    """The message names the file and what helps."""
+    """The message names the file and the remedy."""
     (model / "tekken.json").unlink()
 
     with pytest.raises(ModelNotFoundError, match=r"no tekken\.json, .*; pull the model again, or"):
@@ -54,9 +54,9 @@ def test_a_directory_without_a_tokenizer_is_refused(model):
 
 
 def test_a_vocabulary_without_the_ids_of_the_tokenizer_is_refused(model):
-    """An embedding without a row for them would fail in the first step."""
+    """Without a row for them in the embedding, the first step would fail."""
     settings = read(model)
     settings.require_vocabulary(4, file=model / "config.json")
 
-    with pytest.raises(ModelNotFoundError, match=r"3 rows, and tekken\.json has the id 3"):
+    with pytest.raises(ModelNotFoundError, match=r"3 rows, but tekken\.json has the id 3"):
         settings.require_vocabulary(3, file=model / "config.json")

@@ -1,4 +1,4 @@
-"""Text out of token ids: whole characters, whole words, exact times."""
+"""Text from token ids: whole characters, whole words, exact times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORDS = st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=6)
 
 @given(words=WORDS, gap=st.integers(0, 5))
 def test_each_marker_gives_back_its_word(texts_of, words, gap):
-    """Words of any script come out whole, byte by byte."""
+    """Words of any script are assembled byte by byte."""
     words = [word.encode(errors="ignore").decode() for word in words]
     words = [word for word in words if word.strip()]
     ids = [token_id for word in words for token_id in [WORD, *ids_of(word.encode()), *[PAD] * gap]]
@@ -55,28 +55,28 @@ def test_no_character_is_lost_wherever_the_text_is_broken(texts_of, words, data)
 
 
 def test_invalid_bytes_are_left_out(texts_of):
-    """No replacement character ever comes."""
+    """No replacement character is ever returned."""
     ids = [WORD, *ids_of(b"a\xff\xc3b\xe4\xbd"), PAD]
 
     assert ["ab"] == [text.text for text in texts_of(ids)]
 
 
 def test_text_without_a_marker_ends_where_the_marker_would_have_been(texts_of):
-    """A model that leaves out a marker still gives a time."""
+    """Words have times even if the model leaves out a marker."""
     first, second = texts_of([WORD, *ids_of(b" a"), PAD, PAD, *ids_of(b" b"), PAD])
 
     assert (0.08, 0.40) == (pytest.approx(first.end), pytest.approx(second.end))
 
 
 def test_a_lone_space_waits_for_its_word(texts_of):
-    """No empty text comes, and no space is lost."""
+    """No empty text is returned, and no space is lost."""
     ids = [WORD, *ids_of(b" "), PAD, WORD, *ids_of(b"one")]
 
     assert [" one"] == [text.text for text in texts_of(ids)]
 
 
 def test_the_probability_is_the_mean_of_the_ids(tokenizer):
-    """The mean is geometric, so that long words are not less probable for being long."""
+    """The mean is geometric, so that a long word is not less probable because of its length."""
     detokenizer = StreamingDetokenizer(tokenizer)
     for probability, token_id in ((0.1, WORD), (0.5, FIRST + 97), (0.125, FIRST + 98)):
         detokenizer.push(TokenPrediction(token_id, probability))

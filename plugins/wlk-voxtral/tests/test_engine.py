@@ -33,7 +33,7 @@ class Stream:
     work: object = None
 
     def request(self, steps):
-        """Return the request of so many steps."""
+        """Return the request for the next *steps* steps."""
         return DecodeRequest(
             mel=np.zeros((8 * steps, 128), dtype=np.float32),
             state=self.state,
@@ -42,17 +42,17 @@ class Stream:
         )
 
     def take(self, answer):
-        """Adopt an answer."""
+        """Adopt the answer to a request."""
         predictions, self.state, self.work = answer
         self.predictions += predictions
 
     def decoded(self, engine, steps):
-        """Decode so many steps in a call of its own, and return the stream."""
+        """Decode *steps* steps in a call for this stream alone, and return the stream."""
         self.take(engine.decode_batch([self.request(steps)])[0])
         return self
 
 
-# For each call of the engine: the streams that wait, with the steps of each.
+# The waiting streams of each engine call, with the steps of each stream.
 schedules = st.lists(
     st.dictionaries(st.integers(0, 3), st.integers(1, 16), min_size=1), min_size=1, max_size=8
 )
@@ -65,7 +65,7 @@ schedules = st.lists(
     pads=st.floats(0.0, 1.0),
 )
 def test_calls_groups_and_drafts_change_no_prediction(settings, seed, drafts, schedule, pads):
-    """Any calls, batched or alone, equal decoding step by step in one call."""
+    """Calls of any size, batched or alone, equal decoding step by step in a single call."""
     engine = VoxtralEngine(ToyBatchNetwork(seed, pads), settings)
     streams = [Stream(DELAYS[i % 3], draft) for i, draft in enumerate(drafts)]
     for batch in schedule:
@@ -82,11 +82,11 @@ def test_calls_groups_and_drafts_change_no_prediction(settings, seed, drafts, sc
 
 
 def test_streams_that_are_due_share_each_pass(settings):
-    """Eight streams take as many passes as one; each counts its own positions of a pass."""
-    network = ToyBatchNetwork(pads=1.1, min_margin=0.0)  # no prediction is close
+    """Eight streams take as many passes as one, and each counts only its own positions."""
+    network = ToyBatchNetwork(pads=1.1, min_margin=0.0)  # no margin is too small
     engine = VoxtralEngine(network, settings)
     streams = [Stream(6, 8) for _ in range(8)]
-    engine.decode_batch([Stream(6, 8).request(1)])  # the opening
+    engine.decode_batch([Stream(6, 8).request(1)])  # computes the opening state
     network.widths.clear()
     for steps in (1, 1, 3):
         answers = engine.decode_batch([stream.request(steps) for stream in streams])
@@ -102,7 +102,7 @@ def test_streams_that_are_due_share_each_pass(settings):
 
 @pytest.mark.parametrize("fail_at", [1, 2, 3, 4])
 def test_a_batch_that_failed_can_be_repeated(settings, fail_at):
-    """A failed pass leaves every state as it was."""
+    """A failed pass changes no state."""
     engine = VoxtralEngine(ToyBatchNetwork(5, fail_at=fail_at), settings)
     expected = VoxtralEngine(ToyBatchNetwork(5), settings)
     requests = [Stream(6, 1).request(9), Stream(3, 8).request(12)]
@@ -118,7 +118,7 @@ def test_a_batch_that_failed_can_be_repeated(settings, fail_at):
 
 @pytest.mark.parametrize("delay_steps", [3, 6])
 def test_predictions_begin_after_the_prompt(settings, delay_steps):
-    """The prompt has an id for each step of the silence and the delay, and one to begin with."""
+    """The prompt has a first id, and an id for each step of the silence and the delay."""
     stream = Stream(delay_steps, 8).decoded(VoxtralEngine(ToyNetwork(), settings), 20)
 
     assert 20 - 1 - delay_steps == len(stream.predictions)
@@ -127,7 +127,7 @@ def test_predictions_begin_after_the_prompt(settings, delay_steps):
 
 
 def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(settings):
-    """The first stream of a delay does the work, and counts it."""
+    """The first stream with a delay does the work, and counts it."""
     engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), settings)
     work = [Stream(delay_steps, 8).decoded(engine, 1).work for delay_steps in (6, 6, 3)]
 

@@ -19,7 +19,7 @@ PAD, WORD = 2, 3
 
 @attrs.frozen
 class State:
-    """The steps of an utterance that were decoded, the silence in front of it included."""
+    """The steps of an utterance decoded so far, with the silence before it."""
 
     steps: int
     nbytes: int = 100
@@ -27,7 +27,7 @@ class State:
 
 @attrs.define
 class ScriptedDecoder:
-    """A model that predicts certain ids at certain steps, and keeps the features it received."""
+    """A model that predicts scripted ids at certain steps, and keeps the features it receives."""
 
     ids: dict
     delay: int = 6
@@ -46,7 +46,7 @@ class ScriptedDecoder:
 
 
 def script(**words):
-    """Return the ids of words by the step of their marker: at5=" one"."""
+    """Return the ids of words by the step of their marker, such as at5=" one"."""
     ids = {}
     for key, word in words.items():
         step = int(key.removeprefix("at"))
@@ -57,7 +57,7 @@ def script(**words):
 
 @pytest.fixture(scope="module")
 def stream_of(tokenizer):
-    """Return a function that opens a stream on a scripted model, as a driver."""
+    """Return a function that opens a stream on a scripted model and returns its driver."""
 
     def open_stream(decoder):
         return StreamDriver(
@@ -90,7 +90,7 @@ def test_words_end_at_their_markers_whatever_the_delay(stream_of, delay):
 )  # features of seconds of audio each time
 @given(cuts=st.lists(st.integers(0, 9000), min_size=1, max_size=12), seed=st.integers(0, 2**16))
 def test_features_are_those_of_the_whole_utterance_however_it_was_cut(stream_of, cuts, seed):
-    """Every step is decoded once, in order, with the samples around it, bit by bit."""
+    """Every step is decoded once, in order, and its features are equal to the last bit."""
     audio = noise(1.0, level=0.1, seed=seed)[: sum(cuts)]
     decoder = ScriptedDecoder({})
     driver = stream_of(decoder)
@@ -110,7 +110,7 @@ def test_features_are_those_of_the_whole_utterance_however_it_was_cut(stream_of,
 
 @pytest.mark.parametrize("samples", [1, 799, 1279, 1280, 1281, 8999, 9000, 9001, 40_000])
 def test_a_word_at_the_very_end_comes_out(stream_of, samples):
-    """The marker of the last step of audio and its text come with the padding after it."""
+    """The marker of the last step of audio, and its text, are emitted during the padding."""
     last = -(-samples // 1280) - 1
     driver = stream_of(ScriptedDecoder(script(**{f"at{last}": " last"})))
     driver.insert(noise(3.0)[:samples])
@@ -121,7 +121,7 @@ def test_a_word_at_the_very_end_comes_out(stream_of, samples):
 
 
 def test_text_that_outlasts_the_padding_is_decoded_to_its_end(stream_of):
-    """A word with more pieces than the padding has steps is not cut off."""
+    """A word that has more pieces than the padding has steps is not cut off."""
     driver = stream_of(ScriptedDecoder(script(at11=" Donaudampfschifffahrtsgesellschaft")))
     driver.insert(noise(1.0)[:15_360])
     driver.finish()
@@ -130,7 +130,7 @@ def test_text_that_outlasts_the_padding_is_decoded_to_its_end(stream_of):
 
 
 def test_the_growing_word_is_the_hypothesis(stream_of):
-    """The hypothesis is the part of the word that was decoded so far, in whole characters."""
+    """The hypothesis is the part of the word decoded so far, in whole characters."""
     driver = stream_of(ScriptedDecoder(script(at2=" né!")))
     shown = []
     for step in np.split(noise(1.6)[:25_600], 20):

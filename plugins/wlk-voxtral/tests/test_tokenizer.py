@@ -1,4 +1,4 @@
-"""The table of Mistral's tokenizer."""
+"""The tokenizer table in a tekken.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wlk_voxtral.tokenizer import TekkenTokenizer
 
 @pytest.fixture
 def content(tekken_json):
-    """Return a function that returns the table of a tekken.json with changed keys of its audio."""
+    """Return a function that returns the table of a tekken.json with some audio keys changed."""
 
     def table(**audio):
         table = json.loads(tekken_json)
@@ -23,7 +23,7 @@ def content(tekken_json):
 
 
 def test_ids_are_ranks_after_the_control_tokens(content):
-    """Control tokens have no bytes, and neither have entries past the size of the vocabulary."""
+    """Neither control tokens nor entries beyond the size of the vocabulary have bytes."""
     table = content()
     table["vocab"] = [*reversed(table["vocab"]), {"rank": 256, "token_bytes": "eA=="}]
     tokenizer = TekkenTokenizer.from_table(table)
@@ -35,7 +35,7 @@ def test_ids_are_ranks_after_the_control_tokens(content):
 
 @pytest.mark.parametrize("delay", [80, 480, 2400])
 def test_the_prompt_is_as_long_as_the_silence_and_the_delay(content, delay):
-    """The prompt has the first id, and one id for each step of silence and of delay."""
+    """The prompt has a first id, and an id for each step of the silence and the delay."""
     tokenizer = TekkenTokenizer.from_table(content(transcription_delay_ms=delay))
 
     assert delay == 80 * tokenizer.delay_steps
@@ -50,7 +50,7 @@ def test_the_prompt_is_as_long_as_the_silence_and_the_delay(content, delay):
     )
 )
 def test_any_other_delay_is_refused(delay):
-    """The message gives the delays of the format."""
+    """The message names the delays of the format."""
     with pytest.raises(ValueError, match="multiple of 80 ms from 80 to 2400"):
         TekkenTokenizer.steps_of(delay)
 
@@ -59,12 +59,12 @@ def test_any_other_delay_is_refused(delay):
     ("change", "message"),
     [
         ({"vocab": [{"rank": 0, "token_bytes": "x"}]}, "base64|padding"),
-        ({"audio": {"transcription_format": "instruct"}}, "no streaming transcription"),
+        ({"audio": {"transcription_format": "instruct"}}, "transcription_format is not streaming"),
         ({"special_tokens": []}, r"\[STREAMING_PAD\], \[STREAMING_WORD"),
     ],
     ids=["no base64", "offline", "no markers"],
 )
 def test_another_file_is_refused(content, change, message):
-    """The message gives what is missing."""
+    """The message says what is missing."""
     with pytest.raises(ValueError, match=message):
         TekkenTokenizer.from_table({**content(), **change})

@@ -13,13 +13,13 @@ PAD = 2
 
 @attrs.frozen
 class ToyCache:
-    """The values that were processed so far."""
+    """The values processed so far."""
 
     values: tuple = ()
 
     @property
     def nbytes(self):
-        """One byte for each value."""
+        """One byte per value."""
         return len(self.values)
 
 
@@ -41,13 +41,13 @@ class ToyNetwork:
     """A network whose prediction is a hash of all inputs so far; it counts its passes."""
 
     seed: int = 0
-    pads: float = 0.7  # share of the steps without text
+    pads: float = 0.7  # share of steps without text
     min_margin: float = 1.0
     fail_at: int = 0
     widths: list = attrs.field(factory=list)
 
     def running(self):
-        """Prepare nothing."""
+        """Return a context that does nothing."""
         return nullcontext()
 
     def encode_batch(self, rows):
@@ -88,13 +88,13 @@ class ToyNetwork:
 @attrs.define
 class ToyBatchNetwork(ToyNetwork):
     """
-    The network with common passes, in which predictions that are close come out wrong.
+    The network with shared passes, which predict another id if the margin is small.
 
-    That is what the rounding of a wider sum may do.
+    Rounding in a wider sum can have that effect.
     """
 
     def forward_batch(self, rows):
-        """Run all rows in one pass; where it is wide, a close prediction has another id."""
+        """Run all rows in one pass; a wide one changes ids whose margin is small."""
         passes = self._forward(rows)
         if self.widths[-1] == 1:
             return passes

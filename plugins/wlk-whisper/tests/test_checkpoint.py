@@ -1,4 +1,4 @@
-"""The files beside the weights: settings, generation config, tokenizer; what they refuse."""
+"""The files beside the weights: settings, generation config, tokenizer, and what is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_two_formats_of_the_digits_declare_the_same():
 def test_the_option_overrides_the_window_of_the_checkpoint(
     takes_shorter_input, audio_context, context
 ):
-    """Without the option a window is fitted where the checkpoint was trained for it."""
+    """Without the option a window is fitted if the checkpoint was trained for it."""
     checkpoint = Checkpoint(name="mine", takes_shorter_input=takes_shorter_input)
 
     assert context == checkpoint.context(audio_context)
@@ -63,7 +63,7 @@ def test_a_language_without_a_token_is_refused(backend):
 
 
 def test_heads_and_first_tokens_are_read(tmp_path):
-    """An empty list of tokens differs from no list: a text may begin with anything."""
+    """An empty list of tokens differs from no list: text may begin with anything."""
     table = {"alignment_heads": [[2, 1], [3, 0]], "begin_suppress_tokens": [], "task": "ignored"}
     (tmp_path / "generation_config.json").write_text(json.dumps(table), encoding="utf-8")
     expected = GenerationConfig(alignment_heads=((2, 1), (3, 0)), begin_suppress_tokens=())
@@ -76,7 +76,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     content = json.dumps({"model": {"type": "WordLevel", "vocab": {"one": 0}, "unk_token": "one"}})
     (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
 
-    with pytest.raises(ModelNotFoundError, match="and it has no such token"):
+    with pytest.raises(ModelNotFoundError, match=r"the token <\|startoftranscript\|> is missing"):
         read_tokenizer(tmp_path, n_vocab=51_865)
-    with pytest.raises(ModelNotFoundError, match="and it has it as 50258 of 50000 rows"):
+    with pytest.raises(ModelNotFoundError, match="is row 50258 of 50000"):
         read_tokenizer(DIGITS, n_vocab=50_000)

@@ -1,4 +1,4 @@
-"""Whisper's layers on torch and on MLX: the numbers of transformers, whole and in pieces."""
+"""Whisper's layers on torch and MLX give the numbers of transformers, whole and in pieces."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DTYPES = [("torch", "float16"), ("torch", "bfloat16"), ("mlx", "float16")]
 def load(framework, directory, *, heads=HEADS, dtype="float32"):
     """Return the network of a checkpoint in transformers' format."""
     if framework == "torch":
-        import torch  # noqa: PLC0415 -- not everywhere
+        import torch  # noqa: PLC0415 -- not installed everywhere
 
         from wlk_whisper.torch.backend import load_whisper  # noqa: PLC0415 -- imports torch
         from wlk_whisper.torch.network import TorchNetwork  # noqa: PLC0415 -- imports torch
 
         whisper = load_whisper(directory, device=torch.device("cpu"), dtype=getattr(torch, dtype))
         return TorchNetwork(whisper, alignment_heads=heads)
-    import mlx.core as mx  # noqa: PLC0415 -- not everywhere
+    import mlx.core as mx  # noqa: PLC0415 -- not installed everywhere
 
     from wlk_core.frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
     from wlk_whisper.mlx.checkpoint import load_model  # noqa: PLC0415 -- imports MLX
@@ -113,7 +113,7 @@ def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
     """The decoder attends to the frames of the audio, then to those of 30 s of silence."""
     audio, padded = (network.encode(features(200), is_padded=padded) for padded in (False, True))
     silence = getattr(network, "encoder", network).silence
-    parts = [getattr(output, "memory", output) for output in (audio, silence, padded)]
+    parts = [getattr(output, "cross", output) for output in (audio, silence, padded)]
 
     assert 1500 == parts[2].frames
     for layer in zip(*(part.cross_kv for part in parts), strict=True):

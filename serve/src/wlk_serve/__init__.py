@@ -1,1 +1,1 @@
-"""A server for any backend, which the clients of OpenAI's audio API use unmodified."""
+"""Serve any backend to unmodified clients of OpenAI's audio API."""

@@ -1,4 +1,4 @@
-"""Make ``python -m wlk_serve`` the command."""
+"""Run the command as ``python -m wlk_serve``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ASGI application: addresses, the caption page, and failures as OpenAI's error objects."""
+"""The ASGI application: routes, the caption page, and failures as OpenAI's error objects."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _REALTIME = "/v1/realtime"
-_CANARY_SECONDS = 15.0  # how old a canary session may be that makes the server ready
+_CANARY_SECONDS = 15.0  # a canary that succeeded this recently makes the server ready
 _HEALTH = {"/livez", "/readyz", "/health"}
 PAGE_HEADERS: Mapping[str, str] = {
-    "cache-control": "no-cache",  # asked for by its tag: a new version of the server has a new page
-    # Scripts, styles and connections of this server only, and none that are written into the page.
+    "cache-control": "no-cache",  # browsers revalidate: an updated server has an updated page
+    # Scripts, styles and connections come from this server only, and nothing inline is allowed.
     "content-security-policy": "default-src 'none'; script-src 'self'; worker-src 'self'; "
     "style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'",
@@ -58,7 +58,7 @@ PAGE_HEADERS: Mapping[str, str] = {
 
 
 class Server:
-    """The application of one model: `app` for an ASGI server, `sessions` to drain it."""
+    """The application that serves one model: `app` is for an ASGI server, `sessions` to drain."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Server:
         self._metrics = service.metrics
         protocols = installed_routes() if routes is None else list(routes)
         sockets = SessionSockets(service, self._admission, self.sessions, self._limits)
-        #: Handlers of connections, by the names of protocols with ports of their own.
+        #: Connection handlers of protocols with their own ports, by protocol name.
         self.tcp_handlers = {
             route.protocol: partial(sockets.serve_tcp, route)
             for route in protocols
@@ -88,7 +88,7 @@ class Server:
             Mount("/page", files),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
-            Route("/health", self._readyz),  # its name at vLLM, speaches and whisperlivekit
+            Route("/health", self._readyz),  # as vLLM, speaches and whisperlivekit call it
             Route("/metrics", self._render_metrics),
             Route("/v1/models", self._list_models),
             Route("/v1/models/{name:path}", self._find_model),
@@ -112,8 +112,9 @@ class Server:
             Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=addresses, exception_handlers=handlers)
-        starlette.router.redirect_slashes = False  # to http behind a proxy, with key and audio
-        self.app: ASGIApp = CORSMiddleware(  # before the guard: a preflight carries no key
+        # Behind a proxy with TLS, redirects would lead to plain http, with the key and the audio.
+        starlette.router.redirect_slashes = False
+        self.app: ASGIApp = CORSMiddleware(  # outside the guard: preflight requests have no key
             _Guard(starlette, self._admission, self._metrics, {route.path for route in recordings}),
             allow_origins=tuple(self._admission.origins),
             allow_methods=("GET", "POST"),
@@ -123,7 +124,7 @@ class Server:
 
     @property
     def is_hung(self) -> bool:
-        """Whether an engine call will not return, so that only another process helps."""
+        """Whether an engine call will never return, so that the process must be replaced."""
         return self._service.is_hung
 
     async def _livez(self, _request: Request) -> Response:
@@ -133,7 +134,7 @@ class Server:
 
     async def _readyz(self, _request: Request) -> Response:
         if self.sessions.is_draining:
-            raise RequestError("the server shuts down", status=503, code="not_ready")
+            raise RequestError("the server is shutting down", status=503, code="not_ready")
         await self._service.check_canary(_CANARY_SECONDS)
         return JSONResponse({"status": "ready", "sessions": len(self.sessions)})
 
@@ -162,7 +163,7 @@ class Server:
 
     @contextmanager
     def _uploading(self, keys: Iterable[str], protocol: str) -> Iterator[Upload]:
-        """Count a new upload until it was answered, and log its line."""
+        """Admit an upload, count it until it is answered, and log it."""
         key_id, _ = self._admission.identify(keys)
         self.sessions.check(key_id)
         upload = Upload(self._metrics, self._limits, key_id=key_id, protocol=protocol)
@@ -175,12 +176,12 @@ class Server:
             parts = [part async for part in body_parts(request, _MAX_JSON_BYTES)]
             body = msgspec.json.decode(b"".join(parts) or b"{}")
         except (ValueError, RecursionError):
-            raise RequestError("expected a body of JSON", code="invalid_json") from None
-        asked, seconds = parse_secret_request(body)
-        card = self._service.card.named(model_name(asked))
-        config = update_config(default_config(card), asked, card)
+            raise RequestError("expected a JSON body", code="invalid_json") from None
+        requested, seconds = parse_secret_request(body)
+        card = self._service.card.named(model_name(requested))
+        config = update_config(default_config(card), requested, card)
         key_id, _ = self._admission.identify(header_keys(request.headers))
-        value, expires_at = self._admission.mint(key_id, asked, seconds, time.time())
+        value, expires_at = self._admission.mint(key_id, requested, seconds, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",
@@ -201,7 +202,7 @@ class Server:
         return await self._refuse(request, RequestError(message, status=status, code="unknown_url"))
 
     async def _refuse_socket(self, socket: WebSocket) -> None:
-        """Refuse a WebSocket at an address such as another server's."""
+        """Refuse a WebSocket at a path that only other servers have."""
         message = f"WebSocket {socket.url.path[:200]} is not served here; use {_REALTIME}"
         answer = self._metrics.counted(RequestError(message, status=404, code="unknown_url"))
         await socket.send_denial_response(error_response(answer))
@@ -212,7 +213,7 @@ class Server:
 
 
 class _Files(StaticFiles):
-    """The files of the caption page, with headers that keep everything else out of it."""
+    """The files of the caption page, with headers that keep foreign content out of it."""
 
     async def index(self, request: Request) -> Response:
         return await self.get_response("index.html", request.scope)
@@ -225,12 +226,12 @@ class _Files(StaticFiles):
 
 @attrs.frozen
 class _Guard:
-    """Checks who asks before anything else, for requests and for WebSockets."""
+    """Checks site and key of every request and WebSocket before anything else."""
 
     _app: ASGIApp
     _admission: Admission
     _metrics: Metrics
-    _own_keys: Collection[str]  # paths whose protocols have keys in places of their own
+    _own_keys: Collection[str]  # paths of protocols that look for keys themselves
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in {"http", "websocket"} or scope.get("path") in _HEALTH:
@@ -239,11 +240,11 @@ class _Guard:
         headers = Headers(scope=scope)
         try:
             self._admission.check_site(headers)
-            # The routes of protocols know where their clients put keys; pages hold no secret.
+            # Protocols know where their clients put keys; the page holds no secret.
             path = scope["path"].removeprefix(scope.get("root_path", ""))
-            is_own = scope["type"] == "websocket" or path in self._own_keys
+            finds_keys = scope["type"] == "websocket" or path in self._own_keys
             is_page = path == "/" or path.startswith("/page/")
-            if not is_own and not is_page:
+            if not finds_keys and not is_page:
                 self._admission.identify(header_keys(headers))
         except RequestError as error:
             response = error_response(self._metrics.counted(error))

@@ -1,4 +1,4 @@
-"""The command ``wlk-core serve``, also as ``wlk-serve``."""
+"""The command ``wlk-core serve``, also installed as ``wlk-serve``."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _PORTS = 65_536
 _ANNOTATORS: tuple[AnnotatorKind, ...] = ("diarizer", "turn-detector")
 _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
-_END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
+_EXIT_SECONDS = 34.0  # after the drain: 30 to deliver the last words, the rest to join threads
 _LOGGER = logging.getLogger(__name__)
 
 
 def _number(name: str, default: float | None, about: str, lowest: float = 1) -> Callable[[F], F]:
-    """Return the option of a number, whole unless its default is not; None for no limit."""
+    """Return a numeric option: an integer unless *default* is a float; None means no limit."""
     type_ = click.FloatRange(lowest) if isinstance(default, float) else click.IntRange(int(lowest))
     return click.option(name, type=type_, metavar="N", default=default, help=about)
 
 
-def _checked_listens(
+def _parse_listens(
     _context: click.Context, _parameter: click.Parameter, listens: tuple[str, ...]
 ) -> dict[str, int]:
     ports: dict[str, int] = {}
@@ -62,7 +62,7 @@ def _checked_listens(
 )
 @backend_option(help="Backend to use; see: wlk-core backends.")
 @model_option(help="Model to load; see: wlk-core models.")
-@click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
+@click.option("--language", metavar="CODE|auto", help="Language unless a client names one.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
 @pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
@@ -72,40 +72,40 @@ def _checked_listens(
 @click.option(
     "--served-name",
     metavar="NAME",
-    help="Name of the model for clients, such as whisper-1, instead of its own.",
+    help="Model name that clients see, such as whisper-1, instead of its own.",
 )
 @click.option(
     "--api-key-env",
     metavar="NAME",
-    help="Environment variable with the keys of clients, separated by commas.",
+    help="Environment variable that holds the clients' keys, separated by commas.",
 )
 @click.option(
     "--allow-origin",
     "origins",
     metavar="ORIGIN",
     multiple=True,
-    help="Web site whose pages may use the server, such as https://captions.example.",
+    help="Website whose pages may use the server, such as https://captions.example.",
 )
 @click.option(
     "--listen",
     "listens",
     metavar="NAME=PORT",
     multiple=True,
-    callback=_checked_listens,
-    help="Serve a protocol with a port of its own, such as wyoming=10300.",
+    callback=_parse_listens,
+    help="Serve a protocol on its own port, such as wyoming=10300.",
 )
-@_number("--max-sessions", 100, "Sockets and requests at a time.")
-@_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
-@_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
-@_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
-@_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
-@_number("--idle-seconds", 600, "How long a client of a socket may send nothing.")
-@_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
+@_number("--max-sessions", 100, "Maximum number of concurrent sockets and requests.")
+@_number("--max-sessions-per-key", None, "Maximum number of them with the same key.")
+@_number("--max-upload-mb", 1000, "Maximum size of an uploaded recording.")
+@_number("--max-audio-seconds", 43_200, "Maximum length of an uploaded recording.")
+@_number("--max-session-seconds", 21_600, "Maximum length of a session over a socket.")
+@_number("--idle-seconds", 600, "How long a client may send nothing over its socket.")
+@_number("--drain-seconds", 20.0, "How long sessions may continue after SIGTERM.", lowest=0)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="Form of the lines on standard error.",
+    help="Log format on standard error.",
 )
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
@@ -144,7 +144,7 @@ def serve(
     if not keys and not is_local:
         raise OptionError(
             f"without keys the server listens on this machine only, not on {host}; "
-            "put a key into a variable and name it with --api-key-env"
+            "put a key into an environment variable and name it with --api-key-env"
         )
     registry = click.get_current_context().find_root().obj or Registry()
     settings = choose_settings(
@@ -162,8 +162,8 @@ def serve(
     ported = sorted(route.protocol for route in routes if isinstance(route, TcpRoute))
     if unknown := sorted(listens.keys() - set(ported)):
         raise OptionError(
-            f"no protocol with a port of its own is called {unknown[0]!r}; "
-            f"installed: {', '.join(ported) or 'none'}"
+            f"no protocol called {unknown[0]!r} can have its own port; "
+            f"those installed: {', '.join(ported) or 'none'}"
         )
     chosen = {name: value for name, value in limits.items() if value is not None}
     allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen)
@@ -182,14 +182,14 @@ def serve(
     ):
 
         def on_ready(bound: int) -> None:
-            # Else the collector of cycles looks at every object of the libraries again and again,
-            # for 30 ms each time, in which everyone waits.
+            # Without this, each full garbage collection scans every object of the libraries and
+            # stops all sessions for 30 ms.
             gc.collect()
             gc.freeze()
-            # Else each of the event loop's system calls waits up to 5 ms for a thread that steps.
+            # By default, a stepping thread keeps the GIL from the event loop for 5 ms at a time.
             sys.setswitchinterval(0.001)
-            place = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
-            click.echo(f"{_PROGRAM}: ready on {place}", err=True)
+            address = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
+            click.echo(f"{_PROGRAM}: ready on {address}", err=True)
 
         listeners = {
             name: stack.enter_context(bound_sockets(host, number))
@@ -215,16 +215,16 @@ def run() -> None:
 
 
 def _watch(server: Server, drain_seconds: float) -> None:
-    # A thread in a call cannot be interrupted, and an orderly end would wait for it: the process
-    # ends, for a service manager to start another.
-    deadline, hung = math.inf, 0  # checks in a row: a process that was frozen looks hung once
+    # A thread inside an engine call cannot be interrupted, and an orderly shutdown would wait for
+    # it.  So the process exits, and a service manager can start another one.
+    deadline, hung_checks = math.inf, 0  # two in a row: a process that was frozen looks hung once
     while True:
         time.sleep(_WATCH_SECONDS)
-        hung = hung + 1 if server.is_hung else 0
+        hung_checks = hung_checks + 1 if server.is_hung else 0
         if server.sessions.is_draining:
-            deadline = min(deadline, time.monotonic() + drain_seconds + _END_SECONDS)
-        if hung > 1 or time.monotonic() > deadline:
-            _LOGGER.critical("an engine call does not return: the server ends with status 1")
+            deadline = min(deadline, time.monotonic() + drain_seconds + _EXIT_SECONDS)
+        if hung_checks > 1 or time.monotonic() > deadline:
+            _LOGGER.critical("an engine call does not return: exiting with status 1")
             os._exit(1)
 
 
@@ -235,10 +235,10 @@ class _JsonFormatter(logging.Formatter):
 
 
 def _log_to_stderr(*, is_json: bool) -> None:
-    """Write life-cycle events, the end of each session and failures to standard error."""
+    """Log life-cycle events, the end of each session and failures to standard error."""
     plain = printable_formatter(f"%(asctime)s {_PROGRAM}: %(message)s")
-    for handler in logging.getLogger().handlers:  # of the program, for the lines of plugins too
+    for handler in logging.getLogger().handlers:  # the program's, which also log for plugins
         handler.setFormatter(_JsonFormatter() if is_json else plain)
     logging.getLogger("wlk_serve").setLevel(logging.INFO)
-    # A line for every malformed form, which is answered with 400.
+    # The parser warns about every malformed form, although the client gets a 400.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""A request that is refused, as OpenAI's error object and a status of HTTP."""
+"""Errors as OpenAI's error objects and HTTP statuses."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class RequestError(WLKError):
     A request that cannot be answered, in the shape that OpenAI's clients read.
 
     Attributes:
-        status: the status code of HTTP.
+        status: the HTTP status code.
         code: a word for programs, such as "model_not_found", or None.
         param: the name of the wrong field, or None.
-        retry_after: seconds after which a new attempt can succeed, None where none can.
+        retry_after: seconds after which a new attempt may succeed; None if none can.
 
     """
 
@@ -53,7 +53,7 @@ class RequestError(WLKError):
 
     @property
     def type(self) -> str:
-        """OpenAI's class of the error."""
+        """The error's class in OpenAI's API."""
         if self.status == _TOO_MANY:
             return "rate_limit_error"
         return "server_error" if self.status >= _INTERNAL else "invalid_request_error"
@@ -66,19 +66,19 @@ class RequestError(WLKError):
 def invalid(
     param: str, expected: str, found: str = "", *, code: str = "invalid_value"
 ) -> RequestError:
-    """Return the error of the field *param*; *found* is what came, ready for a message."""
+    """Return an error about the field *param*; *found* describes the value that came."""
     message = f"expected `{param}` {expected}" + (f", got {found}" if found else "")
     return RequestError(message, code=code, param=param)
 
 
 def converted(value: Any, kind: Any, name: str = "", *, is_text: bool = False) -> Any:
     """
-    Return decoded JSON, the field *name* of a message, as an object of *kind*.
+    Convert *value*, decoded JSON in the field *name* of a message, to the type *kind*.
 
-    A value that *is_text* may be a number or a truth value in text.
+    If the value *is_text*, numbers and booleans are read from strings.
 
     Raises:
-        RequestError: a field in it, which is named by its path, does not fit.
+        RequestError: a field has a wrong value; the message names its path.
 
     """
     try:
@@ -100,17 +100,17 @@ def converted(value: Any, kind: Any, name: str = "", *, is_text: bool = False) -
 
 
 def shutdown_error() -> RequestError:
-    """Return the answer of a server that ends."""
+    """Return the answer of a server that is shutting down."""
     return RequestError(
-        "the server shuts down", status=503, code="server_shutting_down", retry_after=5
+        "the server is shutting down", status=503, code="server_shutting_down", retry_after=5
     )
 
 
 def as_failure(error: BaseException) -> WLKError:
     """
-    Return what a plugin raised, whatever its type, as an error of the core.
+    Wrap whatever a plugin raised in an error of the core.
 
-    A panic of Rust is not an `Exception`, and SystemExit would end the event loop that gets it.
+    A Rust panic is not an `Exception`, and a SystemExit would end the event loop that receives it.
     """
     if isinstance(error, WLKError):
         return error
@@ -120,7 +120,7 @@ def as_failure(error: BaseException) -> WLKError:
 
 
 def as_request_error(error: Exception) -> RequestError:
-    """Return the answer to an error of the core; an unexpected error discloses no detail."""
+    """Return the answer to *error*; the answer to an unexpected error discloses no detail."""
     message = " ".join(str(error).split())
     match error:
         case RequestError():
@@ -132,14 +132,15 @@ def as_request_error(error: Exception) -> RequestError:
         case OptionError():
             return RequestError(message, code="invalid_value")
         case BackendError():
-            _LOGGER.warning("%s", message, exc_info=error)  # it may name files and machines
-            message = "the engine failed; the log of the server has the cause"
+            # Clients do not get the message, because it may name files and machines.
+            _LOGGER.warning("%s", message, exc_info=error)
+            message = "the engine failed; the server's log has the cause"
             return RequestError(message, status=_INTERNAL, code="engine_failed")
     return RequestError("the server failed", status=_INTERNAL, code="internal_error")
 
 
 def error_response(error: RequestError) -> Response:
-    """Return the response of HTTP with a request id."""
+    """Return the HTTP response to a refused request, with a request id."""
     headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)

@@ -1,9 +1,9 @@
 """
-What a protocol of the server is, and all that its author needs.
+The interface for plugins that add a protocol: everything that their authors need.
 
-A distribution names its module as an entry point of the group "wlk.protocols"; the module
-implements `wlk_protocols`, which returns routes: an address, how a session is opened, and an object
-for it.  docs/protocols.md has an example.
+A distribution names a module in the entry-point group "wlk.protocols".  The module implements
+`wlk_protocols`, which returns routes: each has an address and opens sessions, and each session has
+an object that speaks the protocol.  docs/protocols.md has an example.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
 Route: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 F = TypeVar("F", bound=Callable[..., Any])
 
-ENTRY_POINT_GROUP = "wlk.protocols"  #: where distributions declare their modules
+ENTRY_POINT_GROUP = "wlk.protocols"  #: distributions declare their modules in it
 _LOGGER = logging.getLogger(__name__)
 
-# The casts keep the decorated signature visible to type checkers (pluggy#191).
+# The casts keep decorated signatures visible to type checkers (pluggy#191).
 hookspec = cast("Callable[[F], F]", pluggy.HookspecMarker("wlk_serve"))
 hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
 
@@ -88,14 +88,14 @@ hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
 @attrs.frozen(kw_only=True)
 class SessionInfo:
     """
-    What a protocol may know of its session.
+    What a protocol may know about its session.
 
     Attributes:
-        id: its name in the log.
-        card: the model that is served.
-        expires_at: seconds of the epoch at which the server ends it.
-        resume: the token by which a client resumes it, and for how many seconds after a loss; None
-            where it ends with its socket.
+        id: the session's name in the log.
+        card: the served model.
+        expires_at: when the server ends the session, in seconds since the epoch.
+        resume: the token with which a client can resume the session, and for how many seconds after
+            a loss; None if the session ends with its socket.
 
     """
 
@@ -107,36 +107,36 @@ class SessionInfo:
 
 class ClientProtocol(Protocol):
     """
-    One session in the protocol of its client, without sockets, threads and clocks.
+    One session in its client's protocol, without sockets, threads or clocks.
 
-    It is made with the session's audio, which it tells what the client sends.  Each method returns
-    the messages to send, JSON objects in their order.  Once the audio is over, the messages that
-    wait are sent and the socket is closed.
+    It is created with the session's audio, and passes on to it what the client sends.  Each method
+    returns the messages to send, as JSON objects in order.  Once the audio is over, the remaining
+    messages are sent and the socket is closed.
     """
 
     @property
     def replaceable(self) -> Collection[str | None]:
         """
-        Values of the field "type" of which only the newest message matters.
+        The message types, values of the field "type", of which only the newest message matters.
 
-        None stands for messages without a type.  While one waits for a slow client, a newer one of
-        its type replaces it.
+        None stands for messages without a type.  While such a message waits for a slow client, a
+        newer one of its type replaces it.
         """
 
     def begin(self) -> Iterable[Message]:
         """Return the first messages of a connection."""
 
     def receive(self, data: str | bytes) -> Iterable[Message]:
-        """Apply a message of the client, whatever it is; nothing that a client sends raises."""
+        """Apply a message of the client; no message may make it raise."""
 
     def handle(self, event: Event | SegmentEnd) -> Iterable[Message]:
-        """Apply what happened, with times in seconds of the session."""
+        """Apply an event of the audio, with times in seconds on the session's clock."""
 
     def refuse(self, error: RequestError) -> Iterable[Message]:
         """
-        Report an error: a limit of the server, or that the stream was not opened.
+        Report that a limit of the server was reached, or that a stream could not be opened.
 
-        While `SessionAudio.is_waiting`, the error answers the message that was received last.
+        While `SessionAudio.is_waiting`, the error answers the last message that was received.
         """
 
     def end(self) -> Iterable[Message]:
@@ -146,15 +146,15 @@ class ClientProtocol(Protocol):
 @attrs.frozen(kw_only=True)
 class Handshake:
     """
-    What a client sent to open a socket, or with a recording.
+    What a client sent to open a socket or to upload a recording.
 
     Attributes:
-        headers: by their names in lower case.
+        headers: their names are in lower case.
         query: the fields of the query.
-        subprotocols: which it offers.
-        secret: the configuration that its client secret carries; None without one.
-        card: returns the card of a model by its name, the default one for None; raises RequestError
-            where there is none.
+        subprotocols: those that the client offers.
+        secret: the configuration in its client secret; None without one.
+        card: returns the card of a model by name, the default model's for None; raises RequestError
+            if the model is not served.
 
     """
 
@@ -168,7 +168,7 @@ class Handshake:
     def of(
         cls, connection: HTTPConnection, card: ModelCard, secret: dict[str, Any] | None = None
     ) -> Self:
-        """Return what *connection* brings to a server of *card*."""
+        """Return the handshake of *connection* with a server that serves *card*."""
         return cls(
             headers=connection.headers,
             query=connection.query_params,
@@ -181,15 +181,15 @@ class Handshake:
 @attrs.frozen(kw_only=True)
 class Opening:
     """
-    A new session.
+    A request for a new session.
 
     Attributes:
-        make: returns its protocol.
-        card: the model that it needs.
+        make: returns the object that speaks the protocol.
+        card: the model that the session needs.
         settings: how its first stream is opened.
-        subprotocol: which the server accepts, None for none.
-        is_resumable: whether a client that lost its socket may resume it.  Its messages are
-            numbered and acknowledged as docs/protocol.md says.
+        subprotocol: the one that the server accepts, None for none.
+        is_resumable: whether a client that lost its socket may resume the session.  Messages are
+            then numbered and acknowledged, see docs/serve.md.
 
     """
 
@@ -202,7 +202,7 @@ class Opening:
 
 @attrs.frozen(kw_only=True)
 class Resumption:
-    """A session that a client resumes by its *token*, with the messages after number *last*."""
+    """A request to resume the session with *token*, from the message after number *last*."""
 
     token: str
     last: int
@@ -211,10 +211,10 @@ class Resumption:
 
 @attrs.frozen(kw_only=True)
 class CloseSocket:
-    """A refusal for clients that cannot read the status of one: a message and a close code."""
+    """A refusal for clients that cannot read an HTTP status: a message and a close code."""
 
     code: int
-    message: Message | None = None  #: None refuses without accepting the socket
+    message: Message | None = None  #: if None, the socket is refused without being accepted
 
 
 def _header_keys(connection: HTTPConnection) -> list[str]:
@@ -224,14 +224,14 @@ def _header_keys(connection: HTTPConnection) -> list[str]:
 @attrs.frozen(kw_only=True)
 class SocketRoute:
     """
-    A WebSocket of a protocol.
+    The WebSocket of a protocol.
 
     Attributes:
-        protocol: its name in metrics and logs, of letters.
-        path: the address, as "/v1/realtime".
-        open: returns what a client wants; raises WLKError to refuse it.
-        keys: returns the keys that a client offers, in the places where this protocol has them.
-        refuse: returns how an error is answered before a session begins.
+        protocol: its name in metrics and logs, letters only.
+        path: the address, such as "/v1/realtime".
+        open: returns the session that a client asks for; raises WLKError to refuse it.
+        keys: returns the keys that a client offers, from wherever this protocol puts them.
+        refuse: returns the answer to an error before the session begins.
 
     """
 
@@ -245,14 +245,14 @@ class SocketRoute:
 @attrs.frozen(kw_only=True)
 class RecordingRoute:
     """
-    A POST whose body is a recording of any format; its address may be that of a WebSocket too.
+    A POST whose body is a recording in any format; a WebSocket may have the same address.
 
     The other attributes are those of a `SocketRoute`.
 
     Attributes:
-        open: returns how the recording is transcribed, and what makes the JSON object of the answer
-            from the identifier of the request, the words, and the seconds of audio; raises WLKError
-            to refuse it before the body is read.
+        open: returns how to transcribe the recording, and a function that returns the answer, a
+            JSON object, from the request's identifier, the words and the seconds of audio; raises
+            WLKError to refuse the request before its body is read.
 
     """
 
@@ -266,17 +266,18 @@ class RecordingRoute:
 @attrs.frozen(kw_only=True)
 class TcpRoute:
     """
-    A protocol with a port of its own, without HTTP: served where ``--listen NAME=PORT`` names it.
+    A protocol without HTTP, on its own port: served if ``--listen NAME=PORT`` names it.
 
-    It has no keys, so that whoever reaches the port may use it.  Answers are lines of JSON.
+    It has no keys: whoever can reach the port may use it.  Messages to the client are sent as lines
+    of JSON.
 
     Attributes:
-        protocol: its name in metrics and logs, of letters.
-        open: returns what a client wants, who has said nothing yet; its argument returns the card
-            of a model by its name, the default one for None.
-        read: reads the next message, None at the end; raises ValueError for what is none, and the
-            connection is closed.
-        refuse: returns the message that answers an error before a session begins.
+        protocol: its name in metrics and logs, letters only.
+        open: returns the session of a client, before the client has sent anything; its argument
+            returns the card of a model by name, the default model's for None.
+        read: reads the next message, None at the end; raises ValueError for a malformed message, on
+            which the connection is closed.
+        refuse: returns the message that answers an error before the session begins.
 
     """
 
@@ -295,7 +296,7 @@ def installed_routes() -> list[Route]:
     """
     Return the routes of every installed protocol.
 
-    A plugin that cannot be loaded is logged and left out, so that the others serve.
+    A plugin that cannot be loaded is logged and left out; the others still serve.
     """
     routes: list[Route] = []
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
@@ -303,7 +304,7 @@ def installed_routes() -> list[Route]:
         try:
             routes += _declared_routes(point.load())
         except (Exception, SystemExit):  # foreign code may raise anything
-            _LOGGER.exception("protocol %s is left out: its plugin does not load", point.name)
+            _LOGGER.exception("protocol %s is left out: its plugin cannot be loaded", point.name)
     return routes
 
 

@@ -1,4 +1,4 @@
-"""Step many sessions of one loaded model with a few threads, the earliest deadline first."""
+"""Step many sessions of one loaded model with a few threads, earliest deadline first."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 Stepped: TypeAlias = "Session | RecordingSession"
 _LOGGER = logging.getLogger(__name__)
-_HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less
-_WINDOW_SECONDS = 10.0  # of the steps whose lateness counts
-_MAX_STEPS = 4096  # newest steps whose lateness is kept, which bounds memory
-_MIN_STEPS = 10  # one for each chunk, from which their lateness is an estimate
+_HALF_A_SAMPLE = 0.5 / 16_000  # seconds; rounding errors in sums of durations are much smaller
+_WINDOW_SECONDS = 10.0  # `lateness` covers the steps of this period
+_MAX_STEPS = 4096  # bounds the memory for the lateness of recent steps
+_MIN_STEPS = 10  # fewer steps give no meaningful percentile
 _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, which bounds memory
 
 
 class DueTimes:
     """
-    When the waiting audio of a session is due, by the clock of the caller.
+    Computes when the waiting audio of a session is due, on the caller's clock.
 
-    Audio is due when it arrives.  Audio that is sent faster than it is spoken is due when it would
-    have been spoken, `burst_seconds` earlier at most; so a recording that is sent at once takes no
-    time from the sessions beside it.  A stall of the source earns the same burst, and no more.
+    Audio is due when it arrives.  Audio that is sent faster than real time is due when it would
+    have been spoken, at most `burst_seconds` earlier, so that a recording sent all at once does not
+    delay other sessions.  A source that has stalled may catch up by the same burst, and no more.
 
-    All times are seconds.  There is no clock in here: every call carries the current time.
+    All times are seconds.  The object has no clock: the caller passes the current time.
     """
 
     def __init__(self, burst_seconds: float) -> None:
         self._burst = burst_seconds
-        self._origin = -math.inf  # when the first second of audio was spoken, less the burst
+        self._origin = -math.inf  # when the stream began in real time, minus the burst
         self._received = 0.0  # seconds of audio so far
-        self._arrivals: deque[tuple[float, float]] = deque()  # end of the audio, its arrival
+        self._arrivals: deque[tuple[float, float]] = deque()  # (end of the audio, arrival time)
 
     def receive(self, now: float, seconds: float) -> None:
-        """Count *seconds* of audio, 0 for a command, that arrived at *now*."""
+        """Count *seconds* of audio that arrived at *now*; a command has 0 seconds."""
         self._origin = max(self._origin, now - self._received - self._burst)
         self._received += seconds
         if self._arrivals and now - self._arrivals[-1][1] < _GRAIN_SECONDS:
@@ -58,7 +58,7 @@ class DueTimes:
         self._arrivals.append((self._received, now))
 
     def due(self, waiting: float) -> float:
-        """Return when the oldest of *waiting* seconds of audio is due; `receive` came before."""
+        """Return when the oldest of *waiting* seconds of audio is due; call `receive` first."""
         taken = self._received - waiting + _HALF_A_SAMPLE
         while len(self._arrivals) > 1 and self._arrivals[0][0] <= taken:
             self._arrivals.popleft()
@@ -67,26 +67,26 @@ class DueTimes:
 
 @attrs.define(eq=False, kw_only=True)
 class Attachment:
-    """A session that a `Scheduler` steps; made by `Scheduler.attach`."""
+    """A session that a `Scheduler` steps; created by `Scheduler.attach`."""
 
     session: Stepped
     is_spare: bool
-    lane: int  #: which threads step it
+    lane: int  #: index of the group of threads that step it
     _scheduler: Scheduler
     on_events: Callable[[list[Event]], object]
     due_times: DueTimes
-    _audio_time: float  # of the session when it was notified last
+    _audio_time: float  # the session's audio time at the last notification
     is_detached: bool = False
 
     def notify(self) -> None:
         """
-        Announce audio, a commit or the end, after the session has received it.
+        Tell the scheduler that the session has received audio, a commit or the end.
 
-        From any thread, event loops included: it takes microseconds and never waits for a model.
+        Any thread may call it, an event loop's too: it takes microseconds and waits for no model.
         """
         session, scheduler = self.session, self._scheduler
         with scheduler.lock:
-            # A gap moves the audio time without audio, so that no more than what waits has arrived.
+            # A gap advances the audio time without any audio: the backlog bounds what has arrived.
             before, self._audio_time = self._audio_time, session.audio_time
             seconds = min(self._audio_time - before, session.backlog_seconds)
             self.due_times.receive(scheduler.clock(), max(0.0, seconds))
@@ -94,10 +94,10 @@ class Attachment:
 
     def detach(self) -> None:
         """
-        Stop stepping the session, as after a disconnect; may be called again.
+        Stop stepping the session, for example after a disconnect; may be called again.
 
-        No call of `on_events` begins once it returns.  It returns after the step that runs, and
-        then the processor can be closed.  From an event loop:
+        It returns after the step in progress, if there is one; from then on `on_events` is not
+        called and the processor can be closed.  From an event loop use
         ``await asyncio.to_thread(attachment.detach)``.
         """
         self._scheduler.drop(self, waits=True)
@@ -105,30 +105,30 @@ class Attachment:
 
 class Scheduler:
     """
-    Steps many sessions with a few threads, the earliest deadline first.
+    Steps many sessions with a few threads, earliest deadline first.
 
     The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
-    (see `DueTimes` for audio that is sent faster than it is spoken).  The deadline of a
-    session whose utterance is over counts as a tick earlier, because its client waits for the last
-    words.  A step that runs is never interrupted.  A session is in one step at
-    a time; a session that fails, or whose consumer does, ends alone.
+    (see `DueTimes` for audio that is sent faster than real time).  A session whose utterance is
+    over is served as if its deadline were a tick earlier, because its client waits for the last
+    words.  A running step is never interrupted.  A session is in at most one step at a time; one
+    that fails, or whose callback fails, ends without affecting the others.
 
     The lock is held for a few lines of bookkeeping, never while a model or a callback runs.
 
     Use it as a context manager, or call `close`.
 
     Args:
-        workers: threads that step, so how many engine calls may overlap; None for one a CPU core.
-            A backend declares it as ``spec.max_concurrent_calls``.  With 0 there are no threads,
-            and the program calls `step`.
-        same_thread: every session keeps to one thread, as backends with
+        workers: number of stepping threads, and so of engine calls that can overlap; None for one
+            per CPU core.  A backend declares it as ``spec.max_concurrent_calls``.  With 0 there
+            are no threads, and the program calls `step`.
+        same_thread: whether a session stays on one thread, as backends with
             ``thread_affinity="same-thread"`` need it.  The deadlines then order the sessions of
             each thread, because a session cannot move to a thread that is idle.
         tick_seconds: how long after its audio is due a step may end; the tick of the streams.
-        burst_seconds: how much faster than real time audio may come and still be due on arrival.
-        clock: returns seconds that never go back.
-        on_step: called with the seconds that a step of a session which is not spare took, in the
-            thread of the step.
+        burst_seconds: how far ahead of real time audio can arrive and still be due on arrival.
+        clock: returns seconds, monotonically.
+        on_step: called in the stepping thread with the seconds that the step took, unless its
+            session is spare.
 
     """
 
@@ -147,19 +147,19 @@ class Scheduler:
         self._burst = burst_seconds
         self.clock = clock
         self._on_step = on_step
-        self.lock = threading.Lock()  #: of `enqueue`
+        self.lock = threading.Lock()  #: hold it to call `enqueue`
         self._is_closed = False
         self._attachments: set[Attachment] = set()
-        # The end of each of the newest steps, and how long after its deadline that was.
+        # The end time and the lateness of each recent step.
         self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
         lanes = max(1, count) if same_thread else 1
-        # Deadline and rank of those that wait.  The lowest rank comes first, and of equal ranks
-        # what waits longest: dictionaries keep their order, and a server has too few sessions for
-        # a heap to pay off.
+        # Per lane, the deadline and rank of each waiting session.  The lowest rank goes first, and
+        # among equal ranks the session that has waited longest: dictionaries keep their order, and
+        # a server has too few sessions for a heap to pay off.
         self._waiting: list[dict[Attachment, tuple[float, float]]] = [{} for _ in range(lanes)]
         self._work = [threading.Condition(self.lock) for _ in range(lanes)]
         self._step_ended = threading.Condition(self.lock)
-        self._stepping: dict[Attachment, float] = {}  # the start of each step
+        self._stepping: dict[Attachment, float] = {}  # start time of each running step
         self._threads = [
             threading.Thread(target=self._run, args=(i % lanes,), name=f"wlk-step-{i}", daemon=True)
             for i in range(count)
@@ -168,29 +168,29 @@ class Scheduler:
             thread.start()
 
     def __len__(self) -> int:
-        """Count the sessions that are attached and not spare."""
+        """Return the number of attached sessions that are not spare."""
         return sum(not attachment.is_spare for attachment in list(self._attachments))
 
     @property
     def lateness(self) -> float:
         """
-        The 99th percentile of the lateness of the steps of the last ten seconds.
+        The 99th percentile of the lateness of steps in the last ten seconds.
 
-        Seconds from the deadline to the end of a step, negative where it ended before; 0 without
-        sessions, and while fewer than ten steps were made.
+        Seconds from the deadline to the end of a step, negative for steps that ended earlier; 0
+        without sessions, or with fewer than ten steps in that time.
         """
         with self.lock:
             since = self.clock() - _WINDOW_SECONDS
-            found = [lateness for ended, lateness in self._steps if ended >= since]
-        return float(np.percentile(found, 99)) if len(self) and len(found) >= _MIN_STEPS else 0.0
+            recent = [lateness for ended, lateness in self._steps if ended >= since]
+        return float(np.percentile(recent, 99)) if len(self) and len(recent) >= _MIN_STEPS else 0.0
 
     def longest_step(self, *, is_spare: bool) -> float:
-        """Return how many seconds the oldest step of a kind has lasted; 0 where none runs."""
+        """Return the seconds since the oldest running step of that kind began; 0 if none runs."""
         with self.lock:
             now = self.clock()
             steps = self._stepping.items()
-            found = [now - began for each, began in steps if each.is_spare is is_spare]
-        return max(found, default=0.0)
+            durations = [now - began for each, began in steps if each.is_spare is is_spare]
+        return max(durations, default=0.0)
 
     def attach(
         self,
@@ -202,9 +202,9 @@ class Scheduler:
         """
         Step *session* from now on; until it is over or detached, only the scheduler may step it.
 
-        `on_events` is called with one or more events, in their order and in the thread that steps;
-        if it raises, the session is detached and the error is logged.  A session that `is_spare`
-        has no deadline: it is stepped while no other one waits.
+        `on_events` is called with one or more events, in order, in the stepping thread; if it
+        raises, the session is detached and the error is logged.  A session that `is_spare` has no
+        deadline: it is stepped only while no other session waits.
 
         Raises:
             StreamClosed: the scheduler is closed.
@@ -224,15 +224,15 @@ class Scheduler:
                 audio_time=session.audio_time,
             )
             self._attachments.add(attachment)
-        attachment.notify()  # the session may have received audio before
+        attachment.notify()  # the session may already have received audio
         return attachment
 
     def step(self) -> bool:
-        """Make the step that is due first, in the calling thread; return whether there was one."""
+        """Run the step that is due first in the calling thread; return whether there was one."""
         return any(self._step_lane(lane) for lane in range(len(self._work)))
 
     def close(self) -> None:
-        """Detach every session after its running step, and end the threads; may be called again."""
+        """Detach every session after its running step and end the threads; may be called again."""
         with self.lock:
             self._is_closed = True
             attachments = list(self._attachments)
@@ -250,7 +250,7 @@ class Scheduler:
         self.close()
 
     def drop(self, attachment: Attachment, *, waits: bool) -> None:
-        """Forget *attachment*; see `Attachment.detach`."""
+        """Remove *attachment*; see `Attachment.detach`."""
         with self.lock:
             self._attachments.discard(attachment)
             self._waiting[attachment.lane].pop(attachment, None)
@@ -259,7 +259,7 @@ class Scheduler:
                 self._step_ended.wait()
 
     def enqueue(self, attachment: Attachment) -> None:
-        """Queue a step of *attachment* if there is one to make; the caller has the lock."""
+        """Queue a step of *attachment* if it has work; the caller holds the lock."""
         session, waiting = attachment.session, self._waiting[attachment.lane]
         is_ready = attachment in self._attachments and attachment not in self._stepping
         if not is_ready or not session.has_work:
@@ -283,7 +283,7 @@ class Scheduler:
             self._step_lane(lane)
 
     def _step_lane(self, lane: int) -> bool:
-        """Make the step that is due first in *lane*; never raises what a session raised."""
+        """Run the step that is due first in *lane*; an error of the session is not raised."""
         with self.lock:
             waiting = self._waiting[lane]
             if not waiting:
@@ -294,15 +294,15 @@ class Scheduler:
         try:
             events = attachment.session.step()
         except KeyboardInterrupt:
-            raise  # of the user's terminal, where the program calls `step`
+            raise  # the user interrupts a program that calls `step`
         except BaseException as error:
             _LOGGER.warning("a session failed", exc_info=True)
             events = attachment.session.fail(as_failure(error))
         now = self.clock()
-        if events and not attachment.is_detached:  # before another thread may step the session
+        if events and not attachment.is_detached:  # before another thread can step the session
             try:
                 attachment.on_events(events)
-            except Exception:  # as of an event loop that is closed
+            except Exception:  # for example from an event loop that is closed
                 _LOGGER.exception("the callback of a session raised; the session is detached")
                 self.drop(attachment, waits=False)
         with self.lock:

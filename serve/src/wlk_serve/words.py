@@ -1,4 +1,4 @@
-"""Words and speakers as the protocols write them, and segments of text with one speaker each."""
+"""Write words and speakers as the protocols do, and divide text into one-speaker segments."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _LEAST_PROBABILITY = 1e-10  # JSON has no infinity
 
 class Deltas:
     """
-    Text that grows by deltas, which joined are the text.
+    Text that grows by deltas; joined, the deltas are the text.
 
-    White space before the first word is left out; white space after the last one is held back until
-    a word follows it.
+    Leading white space is left out, and trailing white space is held back until a word follows.
     """
 
     def __init__(self) -> None:
@@ -34,9 +33,9 @@ class Deltas:
         self._held = ""
 
     def add(self, tokens: Iterable[ASRToken], *, begins_stream: bool = False) -> str:
-        """Return the delta of *tokens*, perhaps the first ones of a stream; it may be empty."""
+        """Append *tokens* and return the delta, which may be empty."""
         text = "".join(token.text for token in tokens)
-        if begins_stream:  # whose first word need not begin with a space
+        if begins_stream:  # the first word of a stream need not begin with a space
             text = joined(self.text + self._held, text)
         text = self._held + text if self.text else text.lstrip()
         delta = text.rstrip()
@@ -46,7 +45,7 @@ class Deltas:
 
 
 def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
-    """Return word, start, end and confidence of each token, and its speaker where it has one."""
+    """Return word, start, end and confidence of each token, and its speaker if it has one."""
     records = []
     for token in tokens:
         record: dict[str, Any] = {
@@ -62,7 +61,7 @@ def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
 
 
 def speaker_name(speaker: int | str | None) -> str:
-    """Return the name of a speaker: numbers become "A" to "Z", as OpenAI's, then "AA", "BB"."""
+    """Return a speaker's name: numbers become "A" to "Z", as in OpenAI's API, then "AA", "BB"."""
     if speaker is None:
         return _UNKNOWN_SPEAKER
     if isinstance(speaker, str) or speaker < 0:
@@ -72,7 +71,7 @@ def speaker_name(speaker: int | str | None) -> str:
 
 
 def segment_record(line: TextLine) -> dict[str, Any]:
-    """Return start, end, text and speaker of text that one speaker spoke."""
+    """Return start, end, text and speaker of a line, which has one speaker."""
     return {
         "start": round_seconds(line.start),
         "end": round_seconds(line.end),
@@ -82,7 +81,7 @@ def segment_record(line: TextLine) -> dict[str, Any]:
 
 
 def logprob_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]] | None:
-    """Return token, logprob and bytes of each; None where a backend reports no probability."""
+    """Return token, logprob and bytes of each token; None if one has no probability."""
     records = []
     for token in tokens:
         if token.probability is None:
@@ -98,31 +97,31 @@ def logprob_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]] | None:
 
 
 def detected_languages(tokens: Iterable[ASRToken]) -> list[dict[str, str]]:
-    """Return the codes that were detected, each once, in their order."""
+    """Return the codes of the detected languages, each once, in the order of detection."""
     codes = dict.fromkeys(token.detected_language for token in tokens if token.detected_language)
     return [{"code": code} for code in codes]
 
 
 class SpeakerSegments:
     """
-    Joins the text and the speakers of one stream, of which the speakers come later.
+    Combines the text of one stream with its speakers, which become known later than the words.
 
-    A plain object; times are seconds on the clock of the session.  The segments of an utterance are
-    returned once, together, when it is over and each of its words either lies inside a span, or
-    has a speaker that no span can change any more.  Words that no span covers wait for a later
-    speaker, or for the end, and then have none.
+    A plain object; times are seconds on the session's clock.  The segments of an utterance are
+    returned once, together, when the utterance is over and each of its words either lies inside a
+    span, or has a speaker that no later span can change.  Words that no span covers wait for a
+    later speaker; at the end of the audio those that still wait get no speaker.
 
     Args:
-        max_delay: how many seconds after its end a span comes at most.
+        max_delay: the longest time in seconds between the end of a span and its arrival.
 
     """
 
     def __init__(self, max_delay: float) -> None:
         self._max_delay = max_delay
-        self._utterances: dict[str, Timeline] = {}  # text that is labelled together, by its name
-        self._over: set[str] = set()  # names of those to which no more text comes
-        self._spans: list[SpeakerSpan] = []  # those that may reach text to come
-        self._clock = 0.0  # at least so much audio has reached the diarizer
+        self._utterances: dict[str, Timeline] = {}  # by name; their words are labelled together
+        self._over: set[str] = set()  # names of utterances that get no more text
+        self._spans: list[SpeakerSpan] = []  # those that later text may still overlap
+        self._clock = 0.0  # seconds of audio that have reached the diarizer, at least
         self._is_over = False
 
     def extend(self, name: str, tokens: Sequence[ASRToken]) -> tuple[ASRToken, ...]:
@@ -139,11 +138,11 @@ class SpeakerSegments:
         return tuple(timeline.tokens[-len(tokens) :])
 
     def labelled(self, name: str) -> tuple[ASRToken, ...] | None:
-        """Return the tokens of the utterance *name* with known speakers; None without any text."""
+        """Return the tokens of the utterance *name* with known speakers; None if it has no text."""
         return tuple(self._utterances[name].tokens) if name in self._utterances else None
 
     def add_span(self, span: SpeakerSpan) -> None:
-        """Apply what the diarizer found."""
+        """Label the words in a *span* that the diarizer found."""
         self.advance(span.end)
         self._spans.append(span)
         for timeline in self._utterances.values():
@@ -154,16 +153,16 @@ class SpeakerSegments:
         self._clock = max(self._clock, time)
 
     def end(self, name: str) -> None:
-        """Declare that no more text of the utterance *name* comes."""
+        """Declare that the utterance *name* gets no more text."""
         self._over |= {name} & self._utterances.keys()
 
     def discard(self) -> None:
-        """Forget the text of utterances that are not over."""
+        """Drop the text of utterances that are not over."""
         for name in self._utterances.keys() - self._over:
             del self._utterances[name]
 
     def settle(self) -> None:
-        """Declare that no more spans come: the diarizer ended, or is switched off."""
+        """Declare that no more spans come: the diarizer has ended or is switched off."""
         self._is_over = True
 
     def begin(self) -> None:
@@ -172,7 +171,7 @@ class SpeakerSegments:
         self._spans.clear()
 
     def take(self) -> list[tuple[str, TextLine]]:
-        """Return the segments that became certain, each after the name of its utterance."""
+        """Return the segments that have become certain, each with the name of its utterance."""
         taken: list[tuple[str, TextLine]] = []
         for name, timeline in list(self._utterances.items()):
             if name not in self._over:

@@ -1,4 +1,4 @@
-"""A server of the digits model, and Chromium whose microphone plays a recording."""
+"""Fixtures: a server with the digits model, and Chromium whose microphone plays a recording."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FLAGS = (
     "--disable-quic",
 )
 CLIP = "demo"
-WAIT_SECONDS = 100  # for anything, on a machine with other work
+WAIT_SECONDS = 100  # for anything, on a busy machine
 SILENT_SECONDS = 3.0  # after the recording, so that its last utterance ends by itself
 
 
 class CuttableProxy:
-    """Forwards connections to a port of this machine, from a thread of its own."""
+    """Forwards connections to a local port, in its own thread."""
 
     def __init__(self, port):
         self.target = port
@@ -60,11 +60,11 @@ class CuttableProxy:
         self._loop.close()
 
     def cut(self):
-        """Reset every connection, as a network that goes away does."""
+        """Reset every connection, like a network that fails."""
         self._call(self._reset)
 
     def go_down(self):
-        """Cut, and refuse connections until `come_up`."""
+        """Reset every connection and refuse new ones until `come_up`."""
         self._is_down = True
         self.cut()
 
@@ -108,13 +108,13 @@ class CuttableProxy:
 
 
 class Reader:
-    """A reader of the caption page, in a tab of playwright's."""
+    """A reader of the caption page, in a tab of playwright."""
 
     def __init__(self, page):
         self.page = page
 
     def until(self, condition):
-        """Wait until a JavaScript expression is true; playwright's own wait breaks the policy."""
+        """Wait until a JavaScript expression is true; playwright's own wait violates the policy."""
         self.page.evaluate(f"""() => new Promise((resolve, reject) => {{
             const end = performance.now() + {WAIT_SECONDS} * 1000;
             const check = () => {{
@@ -126,7 +126,7 @@ class Reader:
         }})""")
 
     def wait_for_words(self, count):
-        """Wait until the page has a number of final words."""
+        """Wait until the page has *count* final words."""
         self.until(f"""[...document.querySelectorAll("#log .clause, #log .solid")]
             .flatMap((span) => span.textContent.split(" ")).filter(Boolean).length >= {count}""")
 
@@ -158,7 +158,7 @@ def proxied(serve, digits):
 
 @pytest.fixture(scope="session")
 def playwright():
-    """Return playwright; where it or Chromium is missing the test is skipped."""
+    """Return playwright; skip the test if it or Chromium is missing."""
     api = pytest.importorskip("playwright.sync_api", reason="needs: pip install playwright")
     if CHROMIUM is None:
         pytest.skip("needs Chromium, on Debian: apt-get install chromium")
@@ -168,7 +168,7 @@ def playwright():
 
 @pytest.fixture(scope="session")
 def transcript(digits):
-    """Return what the core makes of the recording."""
+    """Return the core's transcript of the recording."""
     from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- the core alone is enough
 
     backend, _ = digits
@@ -192,7 +192,7 @@ def recording(tmp_path_factory):
 
 @pytest.fixture
 def browser(playwright, recording):
-    """Return Chromium; its microphone plays the recording once, from when it is opened."""
+    """Return Chromium; its microphone plays the recording once, starting when it is opened."""
     microphone = f"--use-file-for-fake-audio-capture={recording}%noloop"
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, microphone])
     yield browser
@@ -200,14 +200,14 @@ def browser(playwright, recording):
 
 
 def is_fault(line):
-    """Return whether a line of the console is more than a request that failed."""
+    """Return whether a console line reports more than a failed request."""
     is_request = line.text.startswith(("Failed to load resource", "WebSocket connection to"))
     return line.type == "error" and not is_request
 
 
 @pytest.fixture
 def complaints():
-    """Return the list of what the browser complained about; a test ends with an empty one."""
+    """Yield the list of the browser's complaints, which must be empty at the end of a test."""
     found = []
     yield found
     assert [] == found
@@ -215,7 +215,7 @@ def complaints():
 
 @pytest.fixture
 def open_page(browser, complaints):
-    """Return a function that opens an address in a window of its own, for a Reader."""
+    """Return a function that opens an address in a new window and returns its Reader."""
 
     def open_page(address, **options):
         context = browser.new_context(permissions=["microphone"], **options)

@@ -48,7 +48,7 @@ def address(serve, digits):
 
 
 def violations(page):
-    """Return what axe-core finds, as rule and the elements concerned."""
+    """Return axe-core's findings: each rule and the elements that violate it."""
     page.evaluate(Path(AXE).read_text(encoding="utf-8"))
     result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     return [(item["id"], [node["html"] for node in item["nodes"]]) for item in result["violations"]]
@@ -56,7 +56,7 @@ def violations(page):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_a_full_page_has_no_finding(open_page, address, theme):
-    """Contrast, names, roles and landmarks, with speakers, pauses, notes and pending words."""
+    """Axe checks contrast, names, roles and landmarks, with every kind of content on the page."""
     page = open_page(address).page
     page.evaluate(f"localStorage['wlk-captions'] = JSON.stringify({{theme: '{theme}'}})")
     page.reload()
@@ -68,7 +68,7 @@ def test_a_full_page_has_no_finding(open_page, address, theme):
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", ["save", "options", "key"])
 def test_a_dialog_has_no_finding(open_page, address, name, theme):
-    """The page below it is inert."""
+    """The page behind an open dialog is inert."""
     page = open_page(address).page
     page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
     page.evaluate(f"document.getElementById('{name}-dialog').showModal()")
@@ -77,7 +77,7 @@ def test_a_dialog_has_no_finding(open_page, address, name, theme):
 
 
 def test_the_caption_window_has_no_finding(open_page, address):
-    """The words have enough contrast, on a dark ground of their own."""
+    """Its words have enough contrast, on their own dark background."""
     page = open_page(f"{address}/page/captions.html").page
     page.evaluate("""() => new BroadcastChannel("wlk-captions").postMessage(
         { lines: [{ speaker: "A", solid: "four two", pending: " seven" }] })""")
@@ -88,7 +88,7 @@ def test_the_caption_window_has_no_finding(open_page, address):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_text_that_is_read_for_long_has_a_contrast_of_seven(open_page, address, theme):
-    """Also words that may still change, times and speakers."""
+    """This includes words that may still change, times and speakers."""
     page = open_page(address).page
     page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
     page.evaluate(SPOKEN)
@@ -103,7 +103,7 @@ def test_text_that_is_read_for_long_has_a_contrast_of_seven(open_page, address, 
 
 
 def test_motion_can_be_reduced(open_page, address):
-    """Nothing moves by itself for readers who ask for that."""
+    """Nothing moves by itself if the reader prefers reduced motion."""
     page = open_page(address, reduced_motion="reduce").page
     script = "getComputedStyle(document.querySelector('#level span')).transitionDuration"
 
@@ -112,7 +112,7 @@ def test_motion_can_be_reduced(open_page, address):
 
 @pytest.mark.parametrize("width", [320, 360, 1280])
 def test_no_width_needs_scrolling_sideways(open_page, address, width):
-    """Also with the largest text."""
+    """This holds even for the largest text."""
     page = open_page(address, viewport={"width": width, "height": 640}).page
     page.evaluate(SPOKEN)
     page.evaluate("document.documentElement.dataset.size = '6'")

@@ -23,12 +23,12 @@ def address(serve, digits):
 
 
 def letters(*texts):
-    """Return texts without white space: some positions in the audio make the model leave it out."""
+    """Return joined texts without white space, which the model omits at some audio positions."""
     return "".join("".join(texts).split())
 
 
 def test_the_microphone_becomes_words_and_files(open_page, address, transcript):
-    """The log and every download have the words of `wlk-core transcribe`, in their order."""
+    """The log and every download have the words of `wlk-core transcribe`, in order."""
     reader = open_page(address)
     page = reader.page
     page.click("#start")
@@ -49,7 +49,7 @@ def test_the_microphone_becomes_words_and_files(open_page, address, transcript):
 
 
 def test_final_words_are_not_changed(open_page, address, transcript):
-    """What the log has once, it has from then on: whole clauses are added."""
+    """Once in the log, words stay as they are: the log grows by whole clauses."""
     reader = open_page(address)
     page = reader.page
     page.evaluate("""() => {
@@ -72,7 +72,7 @@ def test_final_words_are_not_changed(open_page, address, transcript):
 
 
 def test_everything_can_be_done_with_keys(open_page, address):
-    """Tab reaches every control, and single keys work outside of fields."""
+    """Tab reaches every control, and single keys work outside input fields."""
     reader = open_page(address)
     page = reader.page
     reached = set()
@@ -104,7 +104,7 @@ def test_everything_can_be_done_with_keys(open_page, address):
 
 
 def test_settings_stay_and_the_key_of_the_server_does_not(open_page, serve, digits):
-    """Colours are stored for the browser, the key for the tab; with it the languages come."""
+    """Colours are stored in the browser, the key only in the tab; with a key, languages load."""
     with serve(digits) as (address, _):
         reader = open_page(address.removesuffix("/v1"))
         page = reader.page
@@ -128,7 +128,7 @@ def test_settings_stay_and_the_key_of_the_server_does_not(open_page, serve, digi
 
 
 def test_a_caption_window_shows_the_newest_words(open_page, address):
-    """It is another window of the same browser, transparent for streaming software."""
+    """It is another window of the same browser, with a transparent page for streaming software."""
     reader = open_page(address)
     page = reader.page
     with page.expect_popup() as opened:
@@ -143,7 +143,7 @@ def test_a_caption_window_shows_the_newest_words(open_page, address):
 
 
 def test_the_sound_of_a_tab_is_captioned(open_page, address):
-    """A stream that is shared goes the way of the microphone."""
+    """A shared stream is handled like a microphone."""
     reader = open_page(address)
     page = reader.page
     page.evaluate("""() => {
@@ -159,7 +159,7 @@ def test_the_sound_of_a_tab_is_captioned(open_page, address):
 
 
 def test_a_browser_that_does_not_resample_declares_its_rate(open_page, address):
-    """Firefox refuses a context of another rate than the microphone's: the native rate is sent."""
+    """Firefox refuses to resample the microphone, so the page sends the native rate."""
     reader = open_page(address)
     page = reader.page
     page.evaluate("""() => {

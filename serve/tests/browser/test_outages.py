@@ -1,4 +1,4 @@
-"""The caption page when something is in the way: no word is lost, and one line shows why."""
+"""The caption page in trouble: no word is lost, and one line shows the problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIVE = "document.documentElement.dataset.phase === 'live'"
 
 
 def record_sessions(page):
-    """Let the page keep the types of the first message of each socket."""
+    """Make the page record the type of each socket's first message."""
     page.evaluate("""() => {
         window.firsts = [];
         const Native = WebSocket;
@@ -29,7 +29,7 @@ def record_sessions(page):
 
 @pytest.mark.parametrize("seen", [2, 5, 8])
 def test_a_cut_in_the_middle_loses_and_doubles_no_word(open_page, proxied, transcript, seen):
-    """The session is resumed: audio and events are sent again from where they broke off."""
+    """The session is resumed: audio and events continue from where they broke off."""
     reader = open_page(f"http://127.0.0.1:{proxied.port}")
     page = reader.page
     record_sessions(page)
@@ -45,7 +45,7 @@ def test_a_cut_in_the_middle_loses_and_doubles_no_word(open_page, proxied, trans
 
 
 def test_audio_is_kept_while_the_server_is_away(open_page, proxied, transcript):
-    """The line shows that nothing is lost, and the words come afterwards."""
+    """The line says that audio is kept, and the words come later."""
     reader = open_page(f"http://127.0.0.1:{proxied.port}")
     page = reader.page
     record_sessions(page)
@@ -66,7 +66,7 @@ def test_audio_is_kept_while_the_server_is_away(open_page, proxied, transcript):
 def test_another_server_gets_the_audio_without_final_words(
     open_page, proxied, serve, digits, transcript
 ):
-    """A server that was restarted does not know the session: a line in the transcript shows it."""
+    """A restarted server does not know the session; a note in the transcript says so."""
     reader = open_page(f"http://127.0.0.1:{proxied.port}")
     page = reader.page
     record_sessions(page)
@@ -79,13 +79,13 @@ def test_another_server_gets_the_audio_without_final_words(
         reader.wait_for_words(6)
         reader.stop()
 
-    # Words are not compared further: the model emits others where it begins in the middle.
+    # Other words are not compared: the model emits different ones if it begins in the middle.
     assert "session.created" == page.evaluate("window.firsts.at(-1)")
     assert "".join(reader.words()).startswith("".join(transcript.text.split()[:3]))
 
 
 def test_a_full_server_is_tried_again(open_page, serve, digits):
-    """The line shows it, and Stop ends the attempts."""
+    """The line says that the server is full, and Stop ends the attempts."""
     from wlk_serve.app import Limits  # noqa: PLC0415 -- after the skips
 
     with serve(digits, limits=Limits(max_sessions=1), keys=()) as (address, _):
@@ -105,13 +105,13 @@ def test_a_full_server_is_tried_again(open_page, serve, digits):
     ("name", "line"),
     [
         ("NotFoundError", "No microphone was found."),
-        ("NotAllowedError", "The browser refuses the microphone."),
-        ("NotReadableError", "Another program uses the microphone."),
+        ("NotAllowedError", "The browser blocks the microphone."),
+        ("NotReadableError", "Another program is using the microphone."),
         ("TypeError", "The browser gives no audio."),
     ],
 )
 def test_a_microphone_that_cannot_be_opened_has_its_line(open_page, proxied, name, line):
-    """The page is ready for another attempt."""
+    """After the line, the page is ready for another attempt."""
     reader = open_page(f"http://127.0.0.1:{proxied.port}")
     page = reader.page
     page.evaluate(f"""() => {{
@@ -125,7 +125,7 @@ def test_a_microphone_that_cannot_be_opened_has_its_line(open_page, proxied, nam
 
 
 def test_an_insecure_address_has_its_line(open_page, proxied):
-    """Browsers hide microphones from pages that are not secure."""
+    """Browsers hide microphones from insecure pages."""
     reader = open_page(f"http://127.0.0.1:{proxied.port}")
     page = reader.page
     page.evaluate("Object.defineProperty(window, 'isSecureContext', { value: false })")
@@ -137,7 +137,7 @@ def test_an_insecure_address_has_its_line(open_page, proxied):
 
 
 def test_a_device_that_goes_ends_the_run_with_its_words(open_page, proxied):
-    """An unplugged microphone is no lost sentence."""
+    """Unplugging the microphone loses no words."""
     reader = open_page(f"http://127.0.0.1:{proxied.port}")
     page = reader.page
     page.evaluate("""() => {

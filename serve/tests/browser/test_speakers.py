@@ -13,8 +13,8 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 
 pytestmark = pytest.mark.slow
-ALL_SECONDS = 60.0  # more than a run lasts
-# What a screen reader reads: additions to the log, except in parts that are switched off.
+ALL_SECONDS = 60.0  # longer than a run
+# Record what a screen reader reads: additions to the log, except in parts that are off.
 NOTE_WHAT_IS_READ = """() => {
     window.read = [];
     const seen = new Set();
@@ -36,7 +36,7 @@ LINES = """[...document.querySelectorAll("#log .line:not([hidden])")].map((line)
 
 @pytest.fixture
 def change(transcript):
-    """Return the time in the middle of the words at which the speaker changes."""
+    """Return the time, in the middle of the words, at which the speaker changes."""
     words = transcript.words
     return words[len(words) // 2].start
 
@@ -57,7 +57,7 @@ def diarized(serve, digits, change):
 def test_late_speakers_divide_the_lines_and_no_word_is_lost_doubled_or_read_again(
     open_page, diarized, transcript, max_delay
 ):
-    """The second speaker is certain at the end of the audio only: Stop waits for it."""
+    """The second speaker only becomes certain at the end of the audio, which Stop waits for."""
     with diarized(max_delay) as (address, _):
         reader = open_page(address.removesuffix("/v1"))
         page = reader.page

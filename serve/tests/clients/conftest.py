@@ -1,4 +1,4 @@
-"""The command `wlk-serve` with digits, and what `wlk-core transcribe` makes of the clip."""
+"""Fixtures: `wlk-serve` with the digits model, and the clip's transcript by `wlk-core`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ import pytest
 
 from wlk_conformance.testing.digits import clip_path, load_clip
 
-# The clients need environments of their own: nox -s clients
+# The clients need their own environments: nox -s clients
 collect_ignore_glob = [] if os.environ.get("WLK_CLIENTS") else ["test_*.py"]
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KEY = "secret"
 MODEL = ("--backend", "faster-whisper", "--model", "digits", "--language", "en")
 LINE = re.compile(r"[0-9-]+ [0-9:,]+ wlk-serve: (session|draining)")
-_SECONDS = 120  # for a process to end
+_SECONDS = 120  # until a process must have ended
 
 
 @attrs.frozen
 class Expected:
-    """The result of the command line: the words, and the text of each turn."""
+    """The result of the command line: words, and the text of each turn."""
 
     text: str
     turns: tuple[str, ...]
@@ -44,7 +44,7 @@ class Expected:
 
 @pytest.fixture(scope="session")
 def expected():
-    """Return what `wlk-core transcribe` makes of the clip."""
+    """Return the clip's transcript by `wlk-core transcribe`."""
     command = [sys.executable, "-m", "wlk_core", "transcribe", str(clip_path("demo")), *MODEL]
     texts = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     command += ["--format", "json"]
@@ -55,11 +55,11 @@ def expected():
 
 class ServeProcess:
     """
-    The command in a process of its own, on a port that is kept over restarts.
+    The command in its own process, on a port that stays the same across restarts.
 
     Args:
         options: more options of the command.
-        plugins: a folder of plugins that it finds too.
+        plugins: a folder with additional plugins.
 
     """
 
@@ -72,11 +72,11 @@ class ServeProcess:
 
     @property
     def address(self):
-        """The base URL of clients."""
+        """The base URL for clients."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self):
-        """Start it and wait until it is ready."""
+        """Start the process and wait until it is ready."""
         command = [sys.executable, "-m", "wlk_serve", *MODEL, "--port", str(self.port)]
         paths = filter(None, (self._plugins, os.environ.get("PYTHONPATH")))
         self._process = subprocess.Popen(
@@ -93,7 +93,7 @@ class ServeProcess:
         self._process.send_signal(signal.SIGTERM)
 
     def wait(self):
-        """Wait for the end, and return the status and what was written on standard error."""
+        """Wait for the end; return the exit status and the lines on standard error."""
         try:
             return self._process.wait(_SECONDS), self._process.stderr.read()
         finally:
@@ -107,7 +107,7 @@ class ServeProcess:
 
 @contextmanager
 def running(*options, **places):
-    """Yield a server process, which must end with 0 and write of its sessions and its end alone."""
+    """Yield a server process, which must exit with 0 and log only its sessions and its end."""
     server = ServeProcess(*options, **places)
     server.start()
     try:
@@ -116,7 +116,7 @@ def running(*options, **places):
         server.terminate()
         status, written = server.wait()
     assert 0 == status
-    # No traceback of any client.
+    # No client caused a traceback.
     assert [] == [line for line in written.splitlines() if not LINE.match(line)]
 
 
@@ -129,20 +129,20 @@ def server():
 
 @pytest.fixture
 def restartable():
-    """Return a server of one test."""
+    """Return a server for one test."""
     with running() as server:
         yield server
 
 
 @pytest.fixture
 def serve_with():
-    """Return the context manager of a server with more options, and with plugins."""
+    """Return a context manager that runs a server with more options and plugins."""
     return running
 
 
 @pytest.fixture
 def example():
-    """Return a function that runs an example in a process of its own and returns what it prints."""
+    """Return a function that runs an example in its own process and returns its output."""
 
     def example(name, *arguments):
         command = [sys.executable, EXAMPLES / name, *arguments]
@@ -158,7 +158,7 @@ def example():
 
 @pytest.fixture
 def speech():
-    """Return a function that makes 16-bit audio of the clip, or of a part of it, at a rate."""
+    """Return a function that returns the clip, or a part of it, as 16-bit audio at a rate."""
 
     def speech(rate=24_000, start=0.0, stop=None):
         audio = load_clip("demo").audio

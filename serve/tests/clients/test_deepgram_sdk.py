@@ -21,11 +21,11 @@ from .conftest import KEY  # noqa: E402 -- as above
 
 WAIT = 60.0  # seconds after which a test that waits has failed
 RATE = 16_000
-BYTES = 2 * RATE  # of a second
+BYTES = 2 * RATE  # per second
 
 
 def connected(server, key):
-    """Return the SDK with another address."""
+    """Return the SDK's client, connected to *server*."""
     names = [*inspect.signature(DeepgramClientEnvironment).parameters]
     address = server.address.removesuffix("/v1").replace("http", "ws")
     environment = DeepgramClientEnvironment(**dict.fromkeys(names, address))
@@ -34,13 +34,13 @@ def connected(server, key):
 
 @pytest.fixture(scope="module")
 def client(server):
-    """Return the SDK with the key of the server."""
+    """Return the SDK's client with the server's key."""
     return connected(server, KEY)
 
 
 @pytest.fixture
 def listen(client):
-    """Return a function that sends audio in parts, with what follows each, and returns answers."""
+    """Return a function that sends audio in parts and Finalize after some; it returns answers."""
 
     def listen(audio, *, size=3200, finalize_at=(), **options):
         found = []
@@ -77,7 +77,7 @@ def words(messages):
 
 @pytest.mark.parametrize("size", [640, 999, 401_280])
 def test_the_words_are_those_of_the_command_line(listen, speech, expected, size):
-    """In parts of any size, of whole samples or not; the types are those of the SDK."""
+    """Parts can have any size, even incomplete samples; the SDK parses all answers."""
     messages = listen(
         speech(RATE), size=size, interim_results=True, vad_events=True, utterance_end_ms=1000
     )
@@ -90,7 +90,7 @@ def test_the_words_are_those_of_the_command_line(listen, speech, expected, size)
 
 
 def test_ten_finalizes_lose_and_double_nothing(listen, speech, expected):
-    """Each is answered; they are sent between words, as voice agents do."""
+    """Each Finalize is answered; they are sent between words, as voice agents do."""
     gaps = [round((start - 0.04) * RATE) * 2 for start in expected.starts[1:11]]
     messages = listen(speech(RATE), size=640, finalize_at=gaps, interim_results=True)
 
@@ -100,7 +100,7 @@ def test_ten_finalizes_lose_and_double_nothing(listen, speech, expected):
 
 @pytest.mark.parametrize("size", [999, 2560, 401_280])
 def test_turns_join_to_the_words_of_the_command_line(client, speech, expected, size):
-    """Flux: each turn starts, may end eagerly, and ends with all of its words."""
+    """In Flux, each turn starts, may end eagerly, and ends with all of its words."""
     found, audio = [], speech(RATE)
     settings = {"model": "flux-general-en", "encoding": "linear16", "sample_rate": RATE}
     with client.listen.v2.connect(**settings, eager_eot_threshold=0.5) as socket:
@@ -120,7 +120,7 @@ def test_turns_join_to_the_words_of_the_command_line(client, speech, expected, s
 
 
 def test_a_recording_is_answered_with_the_words_of_the_command_line(server, expected):
-    """In one request, in the types of the SDK."""
+    """One request suffices, and the SDK parses the answer."""
     names = [*inspect.signature(DeepgramClientEnvironment).parameters]
     address = server.address.removesuffix("/v1")
     environment = DeepgramClientEnvironment(**dict.fromkeys(names, address))
@@ -138,7 +138,7 @@ def test_a_recording_is_answered_with_the_words_of_the_command_line(server, expe
 
 
 def test_a_wrong_key_is_refused(server):
-    """With Deepgram's fields."""
+    """The refusal has Deepgram's fields."""
     with (
         pytest.raises(InvalidStatus) as refusal,
         connected(server, "wrong").listen.v1.connect(

@@ -15,7 +15,7 @@ from livekit.agents import stt  # noqa: E402 -- as above
 from livekit.agents.utils import http_context  # noqa: E402 -- as above
 
 Kind = stt.SpeechEventType
-RATE = 24_000  # of the plugin
+RATE = 24_000  # the plugin's
 FRAME_BYTES = RATE // 20 * 2  # 50 ms
 SILENCE = bytes(2 * RATE * 2)
 PAUSE = 6.5  # seconds: between the two turns of the clip
@@ -50,7 +50,7 @@ def run(function):
 
 
 def text_of(event):
-    """Return the text of an event, None where it has none."""
+    """Return the text of an event; None if it has none."""
     return event.alternatives[0].text if event.alternatives else None
 
 
@@ -60,7 +60,7 @@ def finals(events):
 
 
 async def talk(recognizer, audio, words):
-    """Push audio, and return the events up to the one that completes the number of words."""
+    """Push audio; return the events until they have so many *words*."""
     events = []
     async with recognizer.stream() as stream:
         push(stream, audio)
@@ -72,7 +72,7 @@ async def talk(recognizer, audio, words):
 
 
 def through_a_restart(make, restartable, speech, words):
-    """Return the events of a stream whose server is restarted in mid-sentence, and status codes."""
+    """Return the events of a stream whose server restarts in mid-sentence, and status codes."""
     codes = []
 
     async def transcribe():
@@ -100,7 +100,7 @@ def through_a_restart(make, restartable, speech, words):
 
 
 def test_a_stream_has_the_turns_of_the_command_line(server, expected, speech):
-    """Speech starts and ends around the final transcript of each turn."""
+    """Speech starts and ends before the final transcript of each turn."""
 
     async def transcribe():
         async with recognizer(server, use_realtime=True, turn_detection=VAD) as plugin:
@@ -122,7 +122,7 @@ def test_a_stream_has_the_turns_of_the_command_line(server, expected, speech):
 
 
 def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, expected, speech):
-    """Its turns end after 0.35 s of silence, and its padding of 0.6 s is longer than that."""
+    """They end turns after 0.35 s of silence, which is shorter than their padding of 0.6 s."""
 
     async def transcribe():
         async with recognizer(server, use_realtime=True) as plugin:
@@ -132,7 +132,7 @@ def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, e
 
 
 def test_a_second_stream_on_the_same_socket_has_the_same_words(server, expected, speech):
-    """The plugin pools its sockets, so that one session serves several streams."""
+    """The plugin pools its sockets, so one session serves several streams."""
 
     async def transcribe():
         options = {
@@ -148,7 +148,7 @@ def test_a_second_stream_on_the_same_socket_has_the_same_words(server, expected,
 
 
 def test_an_option_that_changes_between_turns_loses_no_word(server, expected, speech):
-    """`update_options` sends another configuration into the running session."""
+    """`update_options` sends a new configuration to the running session."""
 
     async def transcribe():
         events = []
@@ -170,7 +170,7 @@ def test_an_option_that_changes_between_turns_loses_no_word(server, expected, sp
 
 
 def test_a_restart_loses_no_word(restartable, expected, speech):
-    """SIGTERM completes the open turn; the plugin reconnects and goes on."""
+    """SIGTERM completes the open turn; the plugin reconnects and continues."""
     make = partial(recognizer, restartable, use_realtime=True, turn_detection=VAD)
     events, codes = through_a_restart(make, restartable, speech, len(expected.words))
 

@@ -41,7 +41,7 @@ def kinds(events):
 
 
 def preflights(events):
-    """Return the preflight transcripts before each final one."""
+    """Return the preflight transcripts that precede each final one."""
     found = [[]]
     for event in events:
         if event.type == Kind.PREFLIGHT_TRANSCRIPT:
@@ -52,7 +52,7 @@ def preflights(events):
 
 
 def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, expected, speech):
-    """Interim transcripts come before the final ones, and speech starts before both."""
+    """Interim transcripts precede the final ones, and the start of speech precedes both."""
 
     async def transcribe():
         async with listener(server) as plugin:
@@ -66,7 +66,7 @@ def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, e
 
 
 def test_a_flush_brings_the_words_at_once(server, expected, speech):
-    """Without silence: the plugin sends Finalize."""
+    """No silence is needed, because the plugin sends Finalize."""
 
     async def transcribe():
         events = []
@@ -85,7 +85,7 @@ def test_a_flush_brings_the_words_at_once(server, expected, speech):
 
 
 def test_flux_has_the_turns_of_the_command_line(server, expected, speech):
-    """With a threshold, the agent begins its answer before the turn has ended."""
+    """With a threshold, the agent can begin its answer before the turn ends."""
 
     async def transcribe():
         async with flux(server, eager_eot_threshold=0.6, keyterm=["digits"]) as plugin:
@@ -100,7 +100,7 @@ def test_flux_has_the_turns_of_the_command_line(server, expected, speech):
 
 
 def test_flux_takes_other_settings_between_turns(server, expected, speech):
-    """`update_options` sends Configure into the running session."""
+    """`update_options` sends Configure to the running session."""
 
     async def transcribe():
         events = []
@@ -125,7 +125,7 @@ def test_flux_takes_other_settings_between_turns(server, expected, speech):
 
 @pytest.mark.parametrize("recognizer", [listener, flux])
 def test_a_restart_loses_no_word(restartable, expected, speech, recognizer):
-    """SIGTERM ends the turn with its words; the plugin reconnects and goes on."""
+    """SIGTERM ends the turn with its words; the plugin reconnects and continues."""
     make = partial(recognizer, restartable)
     events, codes = through_a_restart(make, restartable, speech, len(expected.words))
 

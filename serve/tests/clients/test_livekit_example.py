@@ -1,4 +1,4 @@
-"""The example with LiveKit Agents, in a process of its own."""
+"""The example with LiveKit Agents, in its own process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytest.importorskip("livekit.plugins.deepgram", reason="run nox -s clients")
 
 
 def test_the_example_prints_the_turns_of_the_command_line(server, expected, example):
-    """It takes as long as the clip; what comes probably comes before its turn."""
+    """It runs in real time, and prints the probable text of a turn before the final text."""
     address = server.address.removesuffix("/v1")
     lines = example("agent_livekit.py", address, clip_path("demo")).splitlines()
 

@@ -1,4 +1,4 @@
-"""The examples with OpenAI's client, each in a process of its own."""
+"""The examples with OpenAI's client, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RATE = 16_000
 
 
 def test_the_example_prints_the_words_of_the_command_line(server, expected, example):
-    """Sent in real time, the clip has the text of `wlk-core transcribe`."""
+    """The clip, sent in real time, has the text of `wlk-core transcribe`."""
     printed = example("realtime_file.py", server.address, clip_path("demo"))
 
     assert expected.text == printed.strip()
 
 
 def test_the_captions_of_obs_are_the_last_lines(server, expected, example, tmp_path):
-    """The file has them while the recording is spoken, and after it."""
+    """The file has the lines during the recording, and after it."""
     captions = tmp_path / "captions.txt"
     example("obs_captions.py", server.address, captions, clip_path("demo"))
 
@@ -32,7 +32,7 @@ def test_the_captions_of_obs_are_the_last_lines(server, expected, example, tmp_p
 
 
 def test_the_channels_of_a_call_are_turns_of_their_own(server, expected, example, speech, tmp_path):
-    """Who speaks first comes first; the right channel is silent for three seconds."""
+    """The first speaker comes first; the right channel begins with three seconds of silence."""
     left = np.frombuffer(speech(RATE), "<i2")
     right = np.concatenate((np.zeros(3 * RATE, "<i2"), left))
     left = np.pad(left, (0, 3 * RATE))

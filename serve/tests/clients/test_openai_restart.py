@@ -1,4 +1,4 @@
-"""OpenAI's client goes on by itself when the server is restarted in mid-sentence."""
+"""OpenAI's client continues by itself when the server restarts in mid-sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SESSION = {
 
 
 class Talk:
-    """A client's part: a turn of the clip for each connection, and SIGTERM at the first delta."""
+    """Talks to the client: one turn of the clip per connection, and SIGTERM at the first delta."""
 
     def __init__(self, server, speech):
         audio = (speech(stop=PAUSE), speech(start=PAUSE))
@@ -36,7 +36,7 @@ class Talk:
             self._server.restart()
 
     def take(self, event):
-        """Note an event; return the messages to send."""
+        """Record an event; return the messages to send."""
         if event.type == COMPLETED:
             self.turns.append(event.transcript)
         if event.type == DELTA and not self._is_terminated:
@@ -48,7 +48,7 @@ class Talk:
             {"type": "session.update", "session": SESSION},
             {"type": "input_audio_buffer.append", "audio": self.waiting.pop(0)},
         ]
-        # The first turn is ended by the shutdown.
+        # The shutdown ends the first turn.
         return messages if self.waiting else [*messages, {"type": "input_audio_buffer.commit"}]
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's client reads speakers of `wlk-serve --diarizer`, with an installed plugin."""
+"""OpenAI's client reads the speakers of `wlk-serve --diarizer`, with an installed plugin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(spec, model, **options):
 
 @pytest.fixture
 def change(expected):
-    """Return the start of the word with which the speaker changes."""
+    """Return the start of the first word by the second speaker."""
     return expected.starts[len(expected.starts) // 2]
 
 
@@ -56,7 +56,7 @@ def spoken(expected, change):
 
 
 def by_speaker(segments):
-    """Return the words of each speaker in their order."""
+    """Return the words in segments, by speaker, in order."""
     found = {}
     for segment in segments:
         found.setdefault(segment.speaker, []).extend(segment.text.split())
@@ -64,7 +64,7 @@ def by_speaker(segments):
 
 
 def test_a_recording_and_its_events_have_the_speakers_of_the_plugin(client, expected, spoken):
-    """The client parses its own types, under the name of a model that it knows."""
+    """The client parses the answers as its own types, for a model name that it knows."""
     create = client.audio.transcriptions.create
     form = {"file": clip_path("demo"), "model": "whisper-1", "response_format": "diarized_json"}
     whole = create(**form)

@@ -30,7 +30,7 @@ from pipecat.processors.frame_processor import (  # noqa: E402 -- as above
 from pipecat.services.openai.stt import OpenAIRealtimeSTTService  # noqa: E402 -- as above
 from pipecat.workers.runner import WorkerRunner  # noqa: E402 -- as above
 
-RATE = 16_000  # of most pipelines; the service resamples
+RATE = 16_000  # as in most pipelines; the service resamples
 FRAME_BYTES = RATE // 50 * 2  # 20 ms
 SILENCE = bytes(2 * RATE * 2)
 PAUSE = 6.5  # seconds: between the two turns of the clip
@@ -39,7 +39,7 @@ READY = "session configured and ready"  # the service logs it at each connection
 
 
 class End(FrameProcessor):
-    """An end of the pipeline, which calls back for each frame that arrives there."""
+    """One end of the pipeline, which calls back for each frame that arrives."""
 
     def __init__(self, direction, on_frame):
         super().__init__(enable_direct_mode=True)
@@ -56,9 +56,9 @@ class End(FrameProcessor):
 
 class Talk:
     """
-    A pipeline of the service alone, which ends after a number of words.
+    A pipeline with only the service, which ends after a number of words.
 
-    Whenever a line of the log matches *ready*, as when the service has configured a session, the
+    Whenever a log line matches *ready*, such as when the service has configured a session, the
     next list of frames is queued.
     """
 
@@ -126,13 +126,13 @@ def service(server, **options):
 
 
 def frames(audio):
-    """Return audio in frames of 20 ms."""
+    """Divide audio into frames of 20 ms."""
     parts = [audio[first : first + FRAME_BYTES] for first in range(0, len(audio), FRAME_BYTES)]
     return [InputAudioRawFrame(part, RATE, 1) for part in parts]
 
 
 def test_a_turn_that_the_pipeline_ends_has_the_words_of_the_command_line(server, expected, speech):
-    """Interim frames hold a delta each, and the final frame holds the words of the event."""
+    """Each interim frame has a delta, and the final frame has the words of the event."""
 
     async def transcribe():
         queued = [*frames(speech(RATE)), VADUserStoppedSpeakingFrame()]
@@ -148,7 +148,7 @@ def test_a_turn_that_the_pipeline_ends_has_the_words_of_the_command_line(server,
 
 
 def test_server_vad_has_the_turns_of_the_command_line(server, expected, speech):
-    """The service proposes the turns that the server detects, in both directions."""
+    """The service announces the turns that the server detects, upstream and downstream."""
 
     async def transcribe():
         queued = frames(speech(RATE) + SILENCE)
@@ -177,7 +177,7 @@ def test_a_restart_loses_no_word(restartable, expected, speech):
 
         @stt.event_handler("on_disconnected")
         async def disconnected(_service):
-            if restarts:  # it is called at the end of the pipeline, too
+            if restarts:  # the pipeline's end calls it, too
                 restarts.pop()()
 
         return await talk.run()

@@ -28,14 +28,14 @@ CONNECTED = "Connected to Flux"
 
 
 def listener(server, **settings):
-    """Return the service of `/v1/listen`, which takes the address of a host."""
+    """Return the service for `/v1/listen`, which takes a host address."""
     address = server.address.removesuffix("/v1").replace("http:", "ws:")
     chosen = DeepgramSTTService.Settings(**settings)
     return DeepgramSTTService(api_key="secret", base_url=address, settings=chosen)
 
 
 def flux(server, *, eager=False, **settings):
-    """Return the service of `/v2/listen`, which takes the whole address."""
+    """Return the service for `/v2/listen`, which takes the whole address."""
     address = server.address.replace("http:", "ws:").replace("/v1", "/v2/listen")
     chosen = DeepgramFluxSTTService.Settings(**settings)
     return DeepgramFluxSTTService(
@@ -44,7 +44,7 @@ def flux(server, *, eager=False, **settings):
 
 
 def talk(service, words, *queued, ready):
-    """Run a pipeline of a service until it has so many words."""
+    """Run a pipeline with a service until it has so many words."""
 
     async def run():
         return await Talk(service(), words, *queued, ready=ready).run()
@@ -53,7 +53,7 @@ def talk(service, words, *queued, ready):
 
 
 def test_a_turn_that_the_pipeline_ends_is_finalized(server, expected, speech):
-    """The last frame of a turn is the answer to Finalize, without silence in the audio."""
+    """The last frame of a turn answers Finalize; the audio needs no silence."""
     queued = [*frames(speech(RATE, stop=PAUSE)), VADUserStoppedSpeakingFrame()]
     words = len(expected.turns[0].split())
     done = talk(lambda: listener(server), words, queued, ready=READY)
@@ -66,7 +66,7 @@ def test_a_turn_that_the_pipeline_ends_is_finalized(server, expected, speech):
 
 
 def test_endpointing_has_the_words_of_the_command_line(server, expected, speech):
-    """Interim frames hold what is not final, as at Deepgram."""
+    """Interim frames have the text that is not final, as with Deepgram."""
     queued = frames(speech(RATE) + SILENCE)
     done = talk(
         lambda: listener(server, endpointing=300, utterance_end_ms=1000),
@@ -81,7 +81,7 @@ def test_endpointing_has_the_words_of_the_command_line(server, expected, speech)
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_flux_has_the_turns_of_the_command_line(server, expected, speech, eager):
-    """It proposes when the user starts and stops speaking, in both directions."""
+    """It announces when the user starts and stops speaking, upstream and downstream."""
     queued = frames(speech(RATE) + SILENCE)
     done = talk(lambda: flux(server, eager=eager), len(expected.words), queued, ready=CONNECTED)
 
@@ -93,7 +93,7 @@ def test_flux_has_the_turns_of_the_command_line(server, expected, speech, eager)
 
 
 def test_flux_takes_other_settings_in_the_middle_of_a_turn(server, expected, speech):
-    """They hold from the next turn, so that no word is cut."""
+    """They apply from the next turn on, so that no word is cut."""
     change = DeepgramFluxSTTService.Settings(eot_threshold=0.8, keyterm=["digits"])
     first = [*frames(speech(RATE, stop=3.0)), STTUpdateSettingsFrame(delta=change)]
     first += frames(speech(RATE, start=3.0, stop=PAUSE) + SILENCE)

@@ -1,4 +1,4 @@
-"""The example with Pipecat, in a process of its own."""
+"""The example with Pipecat, in its own process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytest.importorskip("pipecat.services.deepgram.flux.stt", reason="run nox -s cli
 
 
 def test_the_example_prints_the_turns_of_the_command_line(server, expected, example):
-    """Sent in real time, the clip has the turns of `wlk-core transcribe`."""
+    """The clip, sent in real time, has the turns of `wlk-core transcribe`."""
     address = server.address.removesuffix("/v1").replace("http:", "ws:")
     lines = example("agent_pipecat.py", address, clip_path("demo")).splitlines()
 

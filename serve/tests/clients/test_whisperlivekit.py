@@ -19,11 +19,11 @@ if PACKAGE is None:
 
 @pytest.fixture
 def client(monkeypatch, speech):
-    """Return its module, without the package around it, which imports torch, and without FFmpeg."""
+    """Load the client's module alone: its package imports torch, and its FFmpeg is not needed."""
     path = Path(PACKAGE.origin).with_name("test_client.py")
     spec = spec_from_file_location("whisperlivekit_test_client", path)
     module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclasses look there
+    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclasses look it up
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "load_audio_pcm", lambda _path: speech(RATE))
     return module
@@ -31,7 +31,7 @@ def client(monkeypatch, speech):
 
 @pytest.mark.parametrize("speed", [0, 4])
 def test_the_last_state_has_the_words_of_the_command_line(server, expected, client, speed):
-    """A line is a turn, with its times; nothing may still change."""
+    """Each line is a turn with its times, and no text may still change."""
     address = server.address.replace("http:", "ws:").replace("/v1", f"/asr?token={KEY}")
     result = asyncio.run(client.transcribe_audio("clip", address, speed=speed))
 
@@ -41,7 +41,7 @@ def test_the_last_state_has_the_words_of_the_command_line(server, expected, clie
 
 
 def test_the_states_of_mode_diff_end_with_the_words_of_the_command_line(server, expected, client):
-    """Its client repeats a line that grows, so that the last line of each text counts."""
+    """The client repeats a growing line, so the last version of each line counts."""
     address = server.address.replace("http:", "ws:").replace("/v1", f"/asr?token={KEY}")
     result = asyncio.run(client.transcribe_audio("clip", address, speed=0, mode="diff"))
 

@@ -1,4 +1,4 @@
-"""The client of Wyoming, unmodified, as Home Assistant uses it."""
+"""Wyoming's own client, unmodified, used like Home Assistant uses it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAUSE = 6.5  # seconds: between the two turns of the clip
 
 @pytest.fixture(scope="module")
 def port():
-    """Return the port of a server for all tests of the module."""
+    """Return the port of a server shared by all tests of the module."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with running("--listen", f"wyoming={port}"):
@@ -39,7 +39,7 @@ def port():
 
 @pytest.fixture
 def ask(port):
-    """Return a function that sends events and returns the answers up to the last of a type."""
+    """Return a function that sends events and returns the answers, up to the last of a kind."""
 
     def ask(events, kind, count=1):
         async def run():
@@ -57,7 +57,7 @@ def ask(port):
 
 
 def chunks(audio):
-    """Return the events of audio."""
+    """Return audio as events."""
     parts = (audio[start : start + CHUNK] for start in range(0, len(audio), CHUNK))
     return [AudioChunk(audio=part, **FORM) for part in parts]
 
@@ -74,7 +74,7 @@ def transcripts(events):
 
 
 def test_a_service_is_described_with_the_languages_of_its_model(ask):
-    """Home Assistant reads them of installed models, and leaves the end of speech to us."""
+    """Home Assistant reads the languages of installed models; the server detects pauses."""
     events = ask([Ping("a"), Describe()], Info)
 
     assert Pong.is_type(events[0].type)
@@ -90,7 +90,7 @@ def test_a_service_is_described_with_the_languages_of_its_model(ask):
 
 
 def test_a_command_ends_with_its_pause_before_its_audio(ask, expected, speech):
-    """The transcript comes while the client still sends, as Home Assistant wants it."""
+    """The transcript comes while the client still sends, as Home Assistant expects."""
     events = [Transcribe(language="en"), AudioStart(**FORM), *chunks(speech(RATE, stop=8.0))]
     answers = ask(events, Transcript)
 
@@ -100,7 +100,7 @@ def test_a_command_ends_with_its_pause_before_its_audio(ask, expected, speech):
 
 
 def test_commands_that_follow_each_other_at_once_have_their_own_words(ask, expected, speech):
-    """None waits for the transcript of the one before."""
+    """No command waits for the transcript of the previous one."""
     first, second = speech(RATE, stop=PAUSE), speech(RATE, start=PAUSE)
     answers = ask([*command(first), *command(second), *command(first)], Transcript, 3)
 
@@ -109,7 +109,7 @@ def test_commands_that_follow_each_other_at_once_have_their_own_words(ask, expec
 
 
 def test_audio_before_its_start_is_an_error(ask, expected, speech):
-    """The connection goes on."""
+    """The connection stays open."""
     audio = speech(RATE, stop=PAUSE)
     answers = ask([*chunks(audio)[:1], *command(audio)], Transcript)
 
@@ -119,7 +119,7 @@ def test_audio_before_its_start_is_an_error(ask, expected, speech):
 
 @pytest.mark.parametrize("mode", ["non_streaming", "streaming"])
 def test_the_benchmark_of_such_servers_finds_no_wrong_word(port, expected, speech, tmp_path, mode):
-    """`wyoming-bench`, unmodified, however it reads a transcript."""
+    """`wyoming-bench` runs unmodified, in both of its modes of reading transcripts."""
     with wave.open(str(tmp_path / "command.wav"), "wb") as recording:
         recording.setparams((1, 2, RATE, 0, "NONE", ""))
         recording.writeframes(speech(RATE, stop=PAUSE))

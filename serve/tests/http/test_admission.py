@@ -23,7 +23,7 @@ def keyed():
 
 
 def refusal(admission, headers):
-    """Return status and code of a refusal, None where the headers are accepted."""
+    """Return status and code of a refusal; None if the headers are accepted."""
     try:
         admission.check_site(headers)
         admission.identify(header_keys(headers))
@@ -34,13 +34,13 @@ def refusal(admission, headers):
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:8000"])
 def test_a_local_server_answers_to_the_names_of_this_machine(local, host):
-    """Every form of the loopback address is one."""
+    """Every form of the loopback address counts."""
     assert refusal(local, {"host": host}) is None
 
 
 @pytest.mark.parametrize("host", ["", "evil.example", "127.0.0.1.evil.example", "[", "192.168.0.2"])
 def test_a_foreign_host_is_refused(local, host):
-    """A name that resolves to the loopback address is DNS rebinding."""
+    """A foreign name that resolves to the loopback address is DNS rebinding."""
     assert (403, "invalid_host") == refusal(local, {"host": host})
 
 
@@ -54,12 +54,12 @@ def test_a_foreign_host_is_refused(local, host):
     ],
 )
 def test_a_local_server_has_the_host_of_an_allowed_origin(local, host, is_accepted):
-    """A proxy of that site passes its name on; host and port are compared as a whole."""
+    """A proxy for that site passes on its name; host and port are compared as a whole."""
     assert (None if is_accepted else (403, "invalid_host")) == refusal(local, {"host": host})
 
 
 def test_a_public_server_has_any_host():
-    """Only a local server checks the Host header; the proxy of a public one decides."""
+    """Only a local server checks the Host header; for a public server its proxy decides."""
     assert refusal(Admission.of([], [], is_local=False), PUBLIC) is None
 
 
@@ -112,7 +112,7 @@ def test_a_key_is_accepted_wherever_clients_put_it(keyed, headers):
     ],
 )
 def test_a_request_without_a_right_key_is_refused(keyed, headers):
-    """An empty key is no key."""
+    """An empty key does not count as a key."""
     assert (401, "invalid_api_key") == refusal(keyed, {**PUBLIC, **headers})
 
 
@@ -120,6 +120,6 @@ def test_a_request_without_a_right_key_is_refused(keyed, headers):
     "origin", ["captions.example", "*", "https://", "https://*.example", "https://a.example/page"]
 )
 def test_an_origin_that_no_browser_sends_is_refused(origin):
-    """It would never match, and its pages would be refused without a reason."""
+    """It would never match, and pages of the intended site would be refused without a reason."""
     with pytest.raises(OptionError, match="expected an origin such as https://"):
         Admission.of([], [origin], is_local=True)

@@ -20,7 +20,7 @@ SERVER = keyed("key")
 
 
 def test_a_secret_carries_its_session_until_it_expires():
-    """The second of its expiry is the first at which it is invalid."""
+    """A secret is invalid from the second of its expiry on."""
     secret, expires_at = SERVER.mint("ab", SESSION, 60, now=1000.5)
 
     assert expires_at == 1060
@@ -30,7 +30,7 @@ def test_a_secret_carries_its_session_until_it_expires():
 
 
 def test_a_secret_of_other_keys_is_invalid():
-    """Servers with the same keys accept each other's, and without keys each has its own."""
+    """Servers with the same keys accept each other's secrets; one without keys only its own."""
     secret, _ = SERVER.mint("", {}, 60, now=0)
 
     assert ("", {}) == keyed("key").read(secret, 0)
@@ -40,7 +40,7 @@ def test_a_secret_of_other_keys_is_invalid():
 
 @given(position=strategies.integers(0, 60), bit=strategies.integers(0, 7))
 def test_a_secret_that_was_changed_is_invalid(position, bit):
-    """A change of any bit of signature or content breaks it."""
+    """Changing any bit of its signature or content makes it invalid."""
     secret, _ = SERVER.mint("", SESSION, 60, now=0)
     text = secret.removeprefix("ek_")
     data = bytearray(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -52,7 +52,7 @@ def test_a_secret_that_was_changed_is_invalid(position, bit):
 
 @given(text=strategies.text() | strategies.text().map("ek_".__add__))
 def test_any_text_is_no_secret(text):
-    """Nothing that a client sends raises."""
+    """No value that a client sends raises an error."""
     assert SERVER.read(text, 0) is None
 
 
@@ -69,7 +69,7 @@ def test_any_text_is_no_secret(text):
     ],
 )
 def test_a_wrong_request_is_named_by_its_field(body, param):
-    """The limits are those of OpenAI, and a secret fits into a header."""
+    """The limits are OpenAI's, and such that a secret fits into a header."""
     with pytest.raises(RequestError) as caught:
         parse_secret_request(body)
 

@@ -1,4 +1,4 @@
-"""Connections whose client sends too much, nonsense, or no pongs."""
+"""Connections whose clients send too much, malformed data, or no pongs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ needs_model = pytest.mark.slow
 
 @needs_model
 def test_text_that_is_no_utf8_closes_with_its_code_and_no_traceback(address, caplog):
-    """The code is 1007."""
+    """The socket closes with 1007."""
     with connect(address.replace("http", "ws") + "/realtime", additional_headers=KEY) as client:
         client.recv(30)
         client.socket.sendall(b"\x81\x82\0\0\0\0\xff\xff")
@@ -38,19 +38,19 @@ def test_text_that_is_no_utf8_closes_with_its_code_and_no_traceback(address, cap
 
 
 def run_nothing(coroutine):
-    """Return a task that was never run."""
+    """Close *coroutine* and return a task that never runs."""
     coroutine.close()
     return Mock()
 
 
 def calls(connection):
-    """Return what was called of a connection's transport."""
+    """Return the names of the calls to a connection's transport."""
     return [name for name, *_ in connection.transport.method_calls]
 
 
 @pytest.fixture
 def accepted():
-    """Return a function that makes a WebSocket connection, without a network."""
+    """Return a function that creates a WebSocket connection without a network."""
 
     def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
@@ -66,7 +66,7 @@ def accepted():
 
 @pytest.fixture
 def opened(accepted):
-    """Return a WebSocket that is open."""
+    """Return an open WebSocket."""
     connection = accepted()
     connection.data_received(HELLO + UPGRADE)
     asyncio.run(connection.send({"type": "websocket.accept"}))
@@ -79,7 +79,7 @@ def opened(accepted):
     ids=["many headers", "long line", "body"],
 )
 def test_a_handshake_that_the_parser_refuses_is_answered_and_closed(accepted, head):
-    """It is parsed a second time, with narrower limits than those of HTTP."""
+    """Websockets parses the request a second time, with narrower limits than uvicorn's HTTP."""
     connection = accepted()
     connection.data_received(HELLO + head + UPGRADE)
 
@@ -88,7 +88,7 @@ def test_a_handshake_that_the_parser_refuses_is_answered_and_closed(accepted, he
 
 
 def test_a_client_that_reads_nothing_is_not_read(opened):
-    """Answers to its pings would fill the memory; nor is it a sign of life that it pings."""
+    """Pongs for it would fill the memory, and its pings do not count as signs of life."""
     opened.data_received(b"\x89\x80\0\0\0\0")
     opened.pause_writing()
     paused = calls(opened)
@@ -99,7 +99,7 @@ def test_a_client_that_reads_nothing_is_not_read(opened):
 
 
 def test_a_client_that_reads_again_is_read_again(opened):
-    """Unless one of its messages waits."""
+    """Reading does not resume while one of its messages waits."""
     for waits in (True, False):
         opened.pause_writing()
         opened.read_paused = waits
@@ -109,7 +109,7 @@ def test_a_client_that_reads_again_is_read_again(opened):
 
 
 def test_a_client_of_small_frames_is_read_in_small_parts(opened):
-    """Each part takes about as long as the others wait for it; that of large frames is larger."""
+    """A read must not block others for long; parts of large frames can be larger."""
     sizes = []
     for seconds in [0.0] * 9 + [0.01] * 9:
         opened.loop.time = Mock(side_effect=[0.0, seconds])
@@ -122,7 +122,7 @@ def test_a_client_of_small_frames_is_read_in_small_parts(opened):
 
 
 def test_fragments_take_the_memory_of_their_bytes(opened):
-    """An object for each would be many times larger, and an empty one is within every limit."""
+    """An object per fragment would take many times more, even for an empty one."""
     opened.data_received(b"\x01\x82\0\0\0\0ab" + b"\x00\x82\0\0\0\0cd" * 3 + b"\0\x80\0\0\0\0" * 9)
     waiting = [bytes(part) for part in opened.frames]
     opened.data_received(b"\x80\x81\0\0\0\0e")
@@ -135,7 +135,7 @@ def test_fragments_take_the_memory_of_their_bytes(opened):
 
 @pytest.mark.parametrize(("waits", "sends"), [(True, False), (False, True), (False, False)])
 def test_a_client_needs_to_answer_no_ping_while_its_audio_waits_or_it_sends(opened, waits, sends):
-    """Its answer is after audio that is read as fast as the model decodes."""
+    """Its pong waits behind audio that is read only as fast as the model decodes it."""
     opened.send_keepalive_ping()
     opened.read_paused = waits
     if sends:
@@ -150,10 +150,10 @@ def test_a_client_needs_to_answer_no_ping_while_its_audio_waits_or_it_sends(open
 
 @pytest.fixture
 def held(opened):
-    """Return a WebSocket with a part of a large message that waits for its turn, and the part."""
+    """Return a WebSocket with a waiting part of a large message, and the part."""
     size = (1 << 20) + 3
     opened.data_received(b"\x82\xff" + size.to_bytes(8) + bytes(4) + bytes(size - 2))
-    with opened._joins.counted():
+    with opened._joins.measured():
         opened.loop.time.return_value += 0.01
     opened.loop.call_later = Mock()
     opened.buffer_updated(1)
@@ -161,12 +161,12 @@ def held(opened):
 
 
 def test_a_large_message_is_joined_when_others_had_their_turn(held):
-    """To join 20 MiB keeps everyone else waiting; another one was joined a moment ago."""
+    """Joining 20 MiB blocks everyone else, and another message was joined a moment ago."""
     opened, part = held
     seconds, take, _ = opened.loop.call_later.call_args.args
     opened.resume_writing()
     is_held = "pause_reading" == calls(opened)[-1]
-    opened.keepalive_timeout()  # a client needs to answer no ping that is not read
+    opened.keepalive_timeout()  # a client need not answer a ping while it is not read
     opened.loop.time.return_value += seconds
     take(part)
     is_read_again = "resume_reading" == calls(opened)[-1]
@@ -178,7 +178,7 @@ def test_a_large_message_is_joined_when_others_had_their_turn(held):
 
 
 def test_a_part_that_waits_ends_with_its_connection(held):
-    """As where one cannot be parsed, which ends the connection."""
+    """It is dropped when a part cannot be parsed, which ends the connection."""
     opened, part = held
     timer = opened._held
     opened.connection_lost(None)

@@ -1,4 +1,4 @@
-"""The sockets that are bound before a model is loaded."""
+"""Sockets that are bound before a model is loaded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from wlk_serve.http.server import bound_sockets
 
 @pytest.fixture
 def used_port():
-    """Yield a port of this machine on which another program listens."""
+    """Yield a local port on which another program listens."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 
 
 def test_a_port_that_is_in_use_is_one_line(used_port, capsys):
-    """The line has the option that helps, and no model is loaded before it."""
+    """The line names the option that helps, and comes before any model is loaded."""
     status = execute(
         ["--backend", "scripted", "--port", str(used_port)], command=cli.serve, name="wlk-serve"
     )
@@ -28,12 +28,12 @@ def test_a_port_that_is_in_use_is_one_line(used_port, capsys):
     assert 1 == status
     assert (
         f"wlk-serve: cannot listen on port {used_port} of 127.0.0.1: another program uses it; "
-        "choose others with --host, --port, or port 0 for any that is free\n"
+        "choose another with --host or --port (0 picks a free one)\n"
     ) == capsys.readouterr().err
 
 
 def test_the_sockets_are_bound_and_refuse_clients_until_the_server_listens():
-    """A port of the system's choice is known at once; the end of the block gives it back."""
+    """A port that the system chooses is known at once, and is freed at the end of the block."""
     with bound_sockets("127.0.0.1", 0) as (bound,):
         address = bound.getsockname()
         with pytest.raises(ConnectionRefusedError):
@@ -44,7 +44,7 @@ def test_the_sockets_are_bound_and_refuse_clients_until_the_server_listens():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second loopback address")
 def test_all_addresses_of_a_host_have_one_port(monkeypatch):
-    """One port is printed, and clients of each address use it."""
+    """The server prints one port, which clients of each address use."""
     family = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
     addresses = [(*family, ("127.0.0.1", 0)), (*family, ("127.0.0.2", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: addresses)

@@ -1,4 +1,4 @@
-"""The caption page over HTTP: which files are served, to whom, and with which headers."""
+"""The caption page over HTTP: its files, who gets them, and their headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = sorted(path.name for path in PAGE.iterdir() if path.is_file())
 
 @pytest.fixture(scope="module")
 def get(serve, fetch):
-    """Return a function that asks a server with a key for a path, by default with the key."""
+    """Return a function that requests a path from a server with a key, by default with the key."""
     registry = Registry()
     with (
         registry.load_backend("scripted") as backend,
@@ -26,7 +26,7 @@ def get(serve, fetch):
 
 
 def test_the_page_needs_no_key(get):
-    """It holds no secret; what it asks the server for does need the key."""
+    """The page holds no secret, but its requests to the server need the key."""
     status, body, headers = get("/", x_api_key="")
 
     assert status == 200
@@ -37,7 +37,7 @@ def test_the_page_needs_no_key(get):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_is_served_with_its_type_and_the_headers(get, name):
-    """Nothing is run, loaded or asked that is not of this server."""
+    """The page runs, loads and requests nothing from other servers."""
     status, body, headers = get(f"/page/{name}")
 
     assert status == 200

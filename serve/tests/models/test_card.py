@@ -1,4 +1,4 @@
-"""What clients know of the model: its name, and what its backend declares."""
+"""What clients learn about the model: its name, and what its backend declares."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from wlk_serve.models.card import ModelCard
     ],
 )
 def test_a_model_is_named_as_it_was_loaded(spec, model, expected):
-    """The last part of a directory is enough, because the rest is of the server alone."""
+    """Clients see only the last part of a directory; the rest is private to the server."""
     assert expected == ModelCard.of(spec, model).name
 
 
 @pytest.mark.parametrize("name", ["whisper-1", "toy/whisper-1"])
 def test_a_served_name_replaces_that_of_the_model(spec, name):
-    """Clients that can write one name only reach any model."""
+    """Clients with a fixed model name can then use any model."""
     card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
     card.check_name(name)
 
@@ -35,7 +35,7 @@ def test_a_served_name_replaces_that_of_the_model(spec, name):
 
 @pytest.mark.parametrize("name", ["large-v3", "toy/large-v3", "toy", "whisper-2"])
 def test_another_name_is_answered_with_the_one_that_is_served(spec, name):
-    """The name of the model itself is another one too."""
+    """The model's own name is refused, too."""
     card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
 
     with pytest.raises(RequestError, match="is not served here; use 'whisper-1'") as refused:
@@ -47,7 +47,7 @@ def test_another_name_is_answered_with_the_one_that_is_served(spec, name):
 
 
 def test_a_served_name_changes_nothing_that_the_backend_declares(spec):
-    """A model of digits is declared as one whatever its name is."""
+    """A digits model is declared as such whatever its name is."""
     spec = attrs.evolve(spec, models={"digits": "bundled"}, digit_models=("digits",))
     plain, renamed = ModelCard.of(spec, "digits"), ModelCard.of(spec, "digits", served_name="x")
 

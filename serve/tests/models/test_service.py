@@ -1,4 +1,4 @@
-"""Streams of a service: opened without stopping the event loop, and closed with all their parts."""
+"""Streams of a service: they open without blocking the event loop, and close with all parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = StreamSettings(language="en", leaves_out_pauses=False)
 
 
 class ClosedProcessor:
-    """A processor that notes its close, which may fail."""
+    """A processor that records its close, which may fail."""
 
     def __init__(self, processor, backend):
         self._processor = processor
@@ -51,7 +51,7 @@ class ClosedProcessor:
 
 @attrs.define(eq=False)
 class SlowBackend:
-    """A backend whose streams are opened when a test releases them."""
+    """A backend whose streams open when the test releases them."""
 
     backend: object
     open_error: BaseException | None = None
@@ -81,7 +81,7 @@ class SlowBackend:
 
 @pytest.fixture(scope="module")
 def scripted():
-    """Return the loaded scripted backend and its card, with one engine call at a time."""
+    """Return the loaded scripted backend and its card, limited to one engine call at a time."""
     registry = Registry()
     spec = attrs.evolve(registry.spec("scripted"), max_concurrent_calls=1)
     with registry.load_backend("scripted") as backend:
@@ -96,18 +96,18 @@ def backend(scripted):
 
 @pytest.fixture
 def service(scripted, backend):
-    """Return a service of that backend."""
+    """Return a service with that backend."""
     with closing(Service(backend, scripted[1])) as service:
         yield service
         backend.released.set()
 
 
 def nothing(*_arguments):
-    """Take events."""
+    """Ignore events."""
 
 
 async def begun(backend):
-    """Wait until a stream is being opened; the event loop must go on."""
+    """Wait until a stream is being opened, while the event loop keeps running."""
     assert await asyncio.to_thread(backend.begun.wait, WAIT)
 
 
@@ -115,7 +115,7 @@ async def begun(backend):
 def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     service, backend, monkeypatch, max_call_seconds, is_ready
 ):
-    """The engine is busy, and broken only where that call takes too long."""
+    """The engine is busy; it counts as broken only if that call takes too long."""
     monkeypatch.setattr("wlk_serve.models.service._CANARY_TIMEOUT", 0.1)
     monkeypatch.setattr("wlk_serve.models.service._MAX_CALL_SECONDS", max_call_seconds)
     backend.released.set()
@@ -143,12 +143,12 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     if is_ready:
         check()
         return
-    with pytest.raises(RequestError, match="no engine call came through in time"):
+    with pytest.raises(RequestError, match="no engine call ended in time"):
         check()
 
 
 def test_a_canary_that_fails_answers_all_who_wait_for_it_without_its_cause(service, backend):
-    """One after another they would wait for ten seconds each; and nobody needs a key to ask."""
+    """One after another, callers would wait ten seconds each; the cause is not for the public."""
     backend.open_error = BackendError("/srv/model is broken")
 
     async def run():
@@ -165,7 +165,7 @@ def test_a_canary_that_fails_answers_all_who_wait_for_it_without_its_cause(servi
 
 
 def test_a_card_has_the_languages_of_the_loaded_model(service, backend):
-    """Its backend declares those of all models, and a session would fail at its first audio."""
+    """The backend declares the languages of all models; a session would fail at its first audio."""
     backend.released.set()
     backend.languages = ("fr", None)
     service.card = attrs.evolve(
@@ -184,7 +184,7 @@ def test_a_card_has_the_languages_of_the_loaded_model(service, backend):
 
 
 def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, backend):
-    """The stream that comes later is closed."""
+    """The stream is closed as soon as it is open."""
 
     async def run():
         opening = asyncio.create_task(service.open_stream(CONFIG, nothing))
@@ -205,11 +205,11 @@ def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, ba
     [
         (OptionError("no such language"), OptionError),
         (BackendError("not now"), BackendError),
-        (SystemExit("of a plugin"), BackendError),  # which would end the event loop
+        (SystemExit("of a plugin"), BackendError),  # it would end the event loop
     ],
 )
 def test_what_a_backend_raises_reaches_the_caller(service, backend, error, kind):
-    """Whatever it refuses."""
+    """Errors of any type arrive as errors of the core."""
     backend.open_error = error
     backend.released.set()
 
@@ -229,7 +229,7 @@ def recording():
 
 
 def test_a_recording_is_released_although_its_task_is_cancelled_again(service, backend, recording):
-    """Where a shutdown follows the client that left, while every thread is busy."""
+    """This happens if a shutdown follows a client's disconnect while every thread is busy."""
     backend.released.set()
     is_free = threading.Event()
 
@@ -255,7 +255,7 @@ def test_a_recording_is_released_although_its_task_is_cancelled_again(service, b
 def test_a_recording_waits_for_a_client_that_reads_nothing(
     service, backend, recording, monkeypatch
 ):
-    """The events of hours would fill the memory; and it goes on where the client reads again."""
+    """Unread events of hours would fill the memory; decoding resumes when the client reads."""
     monkeypatch.setattr("wlk_serve.models.service._MAX_UNREAD_STEPS", 2)
     backend.released.set()
     scheduler, decoded = service._scheduler, []
@@ -281,7 +281,7 @@ def test_a_recording_waits_for_a_client_that_reads_nothing(
 
 
 def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
-    """As where the service was closed while its backend opened the stream."""
+    """This happens if the service is closed while its backend opens the stream."""
     backend.released.set()
     service._scheduler.close()
 
@@ -293,7 +293,7 @@ def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
 def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
     scripted, backend, caplog
 ):
-    """Diarizer, session and detector are not kept because of it."""
+    """The failure does not keep the diarizer, the session and the detector alive."""
     diarizer = ScriptedDiarizer([])
     backend.released.set()
     backend.close_error = BackendError("the state could not be released")
@@ -308,7 +308,7 @@ def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
 
 
 def test_a_session_that_asks_for_it_is_translated(scripted, caplog):
-    """In its own language; where no model has it, the words come all the same."""
+    """The translator gets the session's language; if no model has it, the words still come."""
     opened = []
 
     def open_translator(language):
@@ -330,7 +330,7 @@ def test_a_session_that_asks_for_it_is_translated(scripted, caplog):
 
 
 def test_annotators_are_loaded_before_the_model(monkeypatch):
-    """The diarizer declares its delay; both stay open, so that those of sessions share models."""
+    """The diarizer declares its delay; both stay open, so that later ones share their models."""
     opened, registry = {}, Registry()
     kinds = dict.fromkeys(("diarizer", "turn-detector"), ("scripted", {"size": "1"}))
 
@@ -354,7 +354,7 @@ def test_annotators_are_loaded_before_the_model(monkeypatch):
 
 @pytest.mark.parametrize(("detects_turns", "expected"), [(True, ["opened"]), (False, [])])
 def test_a_session_whose_settings_have_it_gets_a_turn_detector(scripted, detects_turns, expected):
-    """Of its own; a protocol that leaves the turns to silence gets none."""
+    """Each session has its own; a protocol that ends turns by silence gets none."""
     opened, config = [], attrs.evolve(CONFIG, detects_turns=detects_turns)
     openers = {"turn-detector": lambda: opened.append("opened") or ScriptedDiarizer([])}
     with closing(Service(*scripted, openers=openers)) as service:
@@ -375,7 +375,7 @@ def test_a_session_whose_settings_have_it_gets_a_turn_detector(scripted, detects
 def test_a_call_has_one_thread_where_several_sessions_run(
     spec, monkeypatch, chosen, max_sessions, expected
 ):
-    """Calls then run side by side; what a user has chosen stays."""
+    """So calls run side by side; a user's own choice is kept."""
     threads = Option(name="cpu_threads", type=int, is_auto_allowed=True, help="threads of a call")
     spec, loaded = attrs.evolve(spec, options=(threads,)), []
     options = spec.split_options(chosen)

@@ -1,4 +1,4 @@
-"""A server that many clients use and leave: nothing of them stays."""
+"""A server keeps nothing of the clients that have left it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ UPDATE = json.dumps({"type": "session.update", "session": {}})
 
 
 def leave_properly(socket):
-    """Close with a close frame."""
+    """Close the socket with a close frame."""
     socket.close()
 
 
 def vanish(socket):
-    """End the connection without one, as a process that is killed."""
+    """Drop the connection without a close frame, like a killed process."""
     socket.socket.shutdown(sockets.SHUT_RDWR)
 
 
 def break_off(socket):
-    """End the connection in the middle of a message."""
+    """Drop the connection in the middle of a message."""
     socket.socket.sendall(b"\x82\xfe\xff\xff\0\0\0\0half of a message")
     socket.socket.shutdown(sockets.SHUT_RDWR)
 
@@ -52,14 +52,14 @@ def use_and_leave(address, leave, *, is_resumable):
 
 
 def handles():
-    """Return how many files, sockets and threads this process has."""
+    """Return how many file descriptors and threads this process has."""
     gc.collect()
     return len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208 -- a count
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts files of Linux")  # noqa: PTH112
 def test_sessions_that_come_and_go_leave_no_handle_and_no_thread(digits, serve):
-    """However their clients leave."""
+    """This holds however their clients leave."""
     with serve(digits) as (address, _):
         use_and_leave(address, leave_properly, is_resumable=False)
     before = handles()
@@ -75,7 +75,7 @@ def test_sessions_that_come_and_go_leave_no_handle_and_no_thread(digits, serve):
 
 
 def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
-    """Its memory is native, so that Python's collector of cycles would let it grow."""
+    """Python's garbage collector does not count native memory, and would let it grow."""
     backend, spec = digits
 
     async def opened(service):

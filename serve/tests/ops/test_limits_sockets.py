@@ -1,4 +1,4 @@
-"""Limits over real sockets: the status or close code, and the words before it."""
+"""Limits over real sockets: their status or close code, and the words before it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND})
 
 @pytest.fixture
 def serve_limited(serve, digits):
-    """Return a function that serves with limits; a context manager of the socket address."""
+    """Return a context manager that runs a server with limits and yields its address."""
     return lambda **limits: serve(digits, Limits(**limits))
 
 
 def socket_url(address):
-    """Return the address of sessions."""
+    """Return the WebSocket address of the server."""
     return address.replace("http", "ws") + "/realtime"
 
 
 def read_to_the_end(socket):
-    """Return the types and codes that came, and the close code."""
+    """Return the types and codes of the remaining messages, and the close code."""
     found = []
     try:
         while True:
@@ -44,7 +44,7 @@ def read_to_the_end(socket):
 
 
 def test_a_client_that_sends_nothing_is_closed(serve_limited):
-    """The error names the reason; the session ends properly."""
+    """An error names the reason, and the session ends in order."""
     with (
         serve_limited(idle_seconds=0.2) as (address, _),
         connect(socket_url(address), additional_headers=KEY) as socket,
@@ -55,7 +55,7 @@ def test_a_client_that_sends_nothing_is_closed(serve_limited):
 
 
 def test_a_session_that_lasts_too_long_ends_with_its_words(serve_limited):
-    """The audio so far is completed before."""
+    """Its audio so far is completed before it ends."""
     with (
         serve_limited(max_session_seconds=0.5) as (address, _),
         connect(socket_url(address), additional_headers=KEY) as socket,
@@ -91,7 +91,7 @@ def test_sessions_of_one_key_are_limited(serve_limited, fetch):
 
 
 def test_a_recording_that_lasts_too_long_is_refused(serve_limited, post_form):
-    """Its length is known while it is decoded."""
+    """Its length becomes known while it is decoded."""
     recording = Path(clip_path("demo")).read_bytes()
     with serve_limited(max_audio_seconds=1.0) as (address, _):
         status, text = post_form(address, recording, model="digits")

@@ -1,4 +1,4 @@
-"""What is counted, and the line of a session."""
+"""Metrics, and the log line of a session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def metrics():
 
 @pytest.fixture
 def record(metrics, clock):
-    """Return the record of a session."""
+    """Return the figures of a session."""
     return SessionFigures(
         metrics=metrics, protocol="realtime", session_id="sess_1", key_id="ab12", clock=clock
     )
 
 
 def values(metrics):
-    """Return the samples that are not zero, by name and labels."""
+    """Return the samples other than zero, by name and labels."""
     text, _ = metrics.render()
     lines = [line for line in text.decode().splitlines() if line.startswith("wlk_")]
     pairs = [
@@ -37,7 +37,7 @@ def values(metrics):
 
 
 def test_a_session_is_counted_by_its_state(metrics, record):
-    """At its end it is counted no more."""
+    """At its end the session is no longer counted."""
     connected = 'wlk_sessions{protocol="realtime",state="connected"}'
     waiting = 'wlk_sessions{protocol="realtime",state="waiting"}'
 
@@ -49,7 +49,7 @@ def test_a_session_is_counted_by_its_state(metrics, record):
 
 
 def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock, token):
-    """Speech that ends by itself is measured in audio, a commit by the clock."""
+    """For speech that ends by itself, latency is measured in audio; for a commit, by the clock."""
     commits = deque([98.5])
     record.add_events([Commit((token("zero", end=1.0),), 1.25)], 0.5, commits)
     record.add_events([Endpoint(2.0, "silence", 2.75)], 0.0, commits)
@@ -63,7 +63,7 @@ def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock
 
 
 def test_a_refusal_is_no_error(metrics):
-    """Both are counted by their codes."""
+    """Refusals and errors are counted separately, by their codes."""
     metrics.counted(RequestError("full", status=503, code="server_overloaded"))
     metrics.counted(RequestError("wrong", status=400, code="invalid_value"))
     metrics.errors.labels("invalid_json").inc()
@@ -76,8 +76,8 @@ def test_a_refusal_is_no_error(metrics):
 
 
 def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, caplog, monkeypatch):
-    """One line is logged at the end of a session, and contains no recognised word."""
-    # Tools that other tests run disable the loggers that exist.
+    """One line is logged at the end of a session; it contains no recognised word."""
+    # Tools that other tests run disable existing loggers.
     monkeypatch.setattr("wlk_serve.ops.metrics._LOGGER.disabled", False)
     record.add_audio(2.5)
     record.add_events([Commit((token("secret", end=1.0),), 1.25)], 0.0, deque())

@@ -1,4 +1,4 @@
-"""The sessions that run, and how a drain ends them."""
+"""Running sessions, and how a drain ends them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wlk_serve.ops.running import RunningSessions
 
 @attrs.define(eq=False)
 class WaitingSession:
-    """A session that ends when it is requested to."""
+    """A session that waits for a request to end."""
 
     ended: asyncio.Event = attrs.field(factory=asyncio.Event)
     is_stubborn: bool = False
@@ -32,7 +32,7 @@ class WaitingSession:
 
 
 def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
-    """It returns when the last session has delivered its words."""
+    """The drain returns after the last session has delivered its words."""
 
     async def drained():
         sessions, session = RunningSessions(Limits()), WaitingSession()
@@ -50,12 +50,12 @@ def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
     sessions = asyncio.run(drained())
 
     assert 0 == len(sessions)
-    with pytest.raises(RequestError, match="shuts down"):
+    with pytest.raises(RequestError, match="is shutting down"):
         sessions.check()
 
 
 def test_a_session_that_does_not_deliver_its_words_in_time_is_dropped(monkeypatch, caplog):
-    """A line has their number; nothing of them goes on when the server has ended."""
+    """The log has the number of dropped sessions; none of them outlives the server."""
     monkeypatch.setattr("wlk_serve.ops.running._FLUSH_SECONDS", 0.0)
 
     async def drained():

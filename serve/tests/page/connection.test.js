@@ -80,7 +80,7 @@ test("a connection asks for resume, declares its rate, and sends audio once it i
   assert.deepEqual(connection.takeRange(500), [0, 500]);
 });
 
-test("audio is sent once and in order, a second at most in a message", () => {
+test("audio is sent once and in order, at most one second per message", () => {
   const connection = live();
 
   assert.deepEqual(send(connection, 2500), [[0, 1000], [1000, 2000], [2000, 2500]]);
@@ -125,7 +125,7 @@ test("a session whose configuration was lost with its socket is configured again
   assert.equal(find(actions, "send").message.type, "session.update");
 });
 
-test("a message that came before the cut is not delivered again", () => {
+test("a message that came before the loss is not delivered again", () => {
   const connection = live();
   assert.ok(delivered(connection.received(delta("one", 1, 2), 0)));
   connection.closed(1006);
@@ -135,7 +135,7 @@ test("a message that came before the cut is not delivered again", () => {
   assert.ok(delivered(connection.received(delta(" two", 2, 3), 0)));
 });
 
-test("an expired session is followed by a new one that begins where final words end", () => {
+test("after an expired session, a new one begins where the final words end", () => {
   const connection = live();
   send(connection, 5000);
   connection.received(delta("one", 1.5, 2), 5000);
@@ -175,11 +175,11 @@ function renew(connection) {
   reconnect(connection, created("t2"));
 }
 
-test("words that the server forced are replaced by those of the next session", () => {
+test("words that the server cut are replaced by those of the next session", () => {
   const connection = live();
   send(connection, 3000);
   connection.received(delta("one", 1.2, 2), 3000);
-  connection.received({ type: "wlk.cut", wlk_seq: 3 }, 3000); // it takes no more audio: a word may go on
+  connection.received({ type: "wlk.cut", wlk_seq: 3 }, 3000); // the server takes no more audio, perhaps in the middle of a word
   const forced = [delta(" tw", 3, 4), stopped("a", 3000, 5), completed("a", 6)];
   const actions = forced.flatMap((message) => connection.received(message, 3000));
   renew(connection);
@@ -191,7 +191,7 @@ test("words that the server forced are replaced by those of the next session", (
   assert.ok(!delivered(connection.abort()));
 });
 
-test("words that the server forced come where no session follows", () => {
+test("words that the server cut are delivered if no session follows", () => {
   const connection = live();
   send(connection, 3000);
   const last = [{ type: "wlk.cut", wlk_seq: 2 }, delta("one", 3, 3), completed("a", 4)];
@@ -204,7 +204,7 @@ test("words that the server forced come where no session follows", () => {
   assert.deepEqual(actions.slice(0, 3).map((action) => action.message), last);
 });
 
-test("a silence is settled, but for a soft beginning of the next word", () => {
+test("a silence is settled, except for its last half second, where a word may begin softly", () => {
   const connection = live();
   send(connection, 9000);
   connection.received(delta("one", 2, 2), 9000);
@@ -215,7 +215,7 @@ test("a silence is settled, but for a soft beginning of the next word", () => {
   assert.equal(connection.base, 2500);
 });
 
-test("attempts come later and later, and at once when the network is back", () => {
+test("the wait between attempts grows, and ends when the network is back", () => {
   const connection = live();
   const waits = [];
   let actions = connection.closed(1006);
@@ -245,7 +245,7 @@ for (const [name, act, reason] of [
   });
 }
 
-test("a handshake that is refused after admission means a full server", () => {
+test("a refused handshake after admission means that the server is full", () => {
   const connection = new Connection({ rate: RATE });
   connection.start();
   connection.admitted();
@@ -272,7 +272,7 @@ test("a link without any message is given up after ten seconds of audio", () => 
   const actions = connection.grew(0, 10 * RATE + 1);
 
   assert.deepEqual(kinds(actions), ["close", "report", "wait"]);
-  assert.equal(find(actions, "close").code, 4000); // no end: the server keeps the session
+  assert.equal(find(actions, "close").code, 4000); // not a deliberate end, so the server keeps the session
 });
 
 test("a run ends when the server closes after its last message", () => {
@@ -291,7 +291,7 @@ test("a run ends when the server closes after its last message", () => {
   assert.equal(connection.state, "ended");
 });
 
-test("a session that ends before the run is followed by another", () => {
+test("a session that ends before the run is followed by a new one", () => {
   const connection = live();
   send(connection, 3000);
 
@@ -299,7 +299,7 @@ test("a session that ends before the run is followed by another", () => {
   assert.deepEqual(reconnect(connection, created("t2"))[0], { wlk_resume: 1 });
 });
 
-test("a run that is cut while it stops is resumed and ends again", () => {
+test("a run that loses its connection while it stops is resumed, and then ends", () => {
   const connection = live();
   send(connection, 3000);
   connection.stop();

@@ -29,11 +29,11 @@ function transcriptOf(...parts) {
 const sample = () =>
   transcriptOf(spoken("Is a < b & c?", { speaker: "A" }), spoken("Yes.", { speaker: "Ann", start: 3661.5 }));
 
-test("a text has a line for each line of the page", () => {
+test("a text file has a line for each line of the page", () => {
   assert.equal(WRITERS.txt(sample()), "A: Is a < b & c?\nAnn: Yes.\n");
 });
 
-test("a text has the notes of the page", () => {
+test("a text file has the notes of the page", () => {
   const transcript = transcriptOf(spoken("one"));
   transcript.note("3 s are missing");
 
@@ -47,7 +47,7 @@ test("subtitles have numbers, times with a comma and speakers", () => {
   assert.equal(WRITERS.srt(sample()), expected);
 });
 
-test("web subtitles have voices, and their text is escaped", () => {
+test("web subtitles have voice tags, and their text is escaped", () => {
   const expected =
     "WEBVTT\n\n00:00:00.000 --> 00:00:02.300\n<v A>Is a &lt; b &amp; c?\n\n01:01:01.500 --> 01:01:02.500\n<v Ann>Yes.\n";
 
@@ -69,7 +69,7 @@ test("json has every word with its times, confidence and speaker", () => {
   assert.deepEqual(words.at(-1), { word: "Yes.", start: 3661.5, end: 3661.8, confidence: 0.5, speaker: "Ann" });
 });
 
-test("a caption is short, in two rows of a screen, and loses no word", () => {
+test("captions are short, have at most two rows, and lose no word", () => {
   const words = spoken(Array.from({ length: 200 }, (_, i) => `word${i}`).join(" "));
   const found = captions(words);
 
@@ -96,6 +96,6 @@ test("an empty transcript makes empty files", () => {
   assert.equal(WRITERS.vtt(transcript), "WEBVTT\n");
 });
 
-test("a clock shows hours where there are any", () => {
+test("a clock shows hours if there are any", () => {
   assert.deepEqual([0, 61.9, 3600].map(clock), ["0:00", "1:01", "1:00:00"]);
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { RecentAudio } from "../page/recent_audio.js";
 
-const RATE = 10; // samples a second, so that minutes are few samples
+const RATE = 10; // samples per second, so that minutes have few samples
 
 function counted(blocks, size = 7) {
   const audio = new RecentAudio(RATE);
@@ -13,7 +13,7 @@ function counted(blocks, size = 7) {
   return audio;
 }
 
-test("every range of the kept samples is what was appended", () => {
+test("every range of kept samples is read as it was appended", () => {
   const audio = counted(6, 3);
 
   for (let start = 0; start < audio.stop; start++) {

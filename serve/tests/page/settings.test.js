@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { notice } from "../page/notices.js";
 import { SETTINGS, parse, show, stepped } from "../page/settings.js";
 
-test("what is not stored, or is no choice, is the default", () => {
+test("missing and invalid settings get their defaults", () => {
   const preset = parse("");
 
   assert.equal(preset.theme, "auto");
@@ -13,19 +13,19 @@ test("what is not stored, or is no choice, is the default", () => {
   }
 });
 
-test("settings come back as they were stored", () => {
+test("settings are read as they were stored", () => {
   const settings = { ...parse(""), theme: "contrast", size: "6", language: "de", source: "abc" };
 
   assert.deepEqual(parse(JSON.stringify(settings)), settings);
 });
 
-test("every default is a choice", () => {
+test("every default is one of the choices", () => {
   for (const [, , choices, preset] of Object.values(SETTINGS)) {
     assert.ok(!choices || Object.hasOwn(choices, preset));
   }
 });
 
-test("a size stops at the largest, and colours go round", () => {
+test("the text size stops at the largest, and colours wrap around", () => {
   let settings = parse("");
   for (let i = 0; i < 9; i++) settings = stepped(settings, "size", 1);
   assert.equal(settings.size, "6");
@@ -35,14 +35,14 @@ test("a size stops at the largest, and colours go round", () => {
   assert.deepEqual(themes, ["light", "dark", "contrast", "auto", "light"]);
 });
 
-test("the style sheet gets the choices of reading", () => {
+test("the style sheet gets the reading settings", () => {
   const root = { dataset: {} };
   show(parse(""), root);
 
   assert.deepEqual(root.dataset, { theme: "auto", font: "serif", size: "3", times: "on" });
 });
 
-test("a notice has the words of the server where they help", () => {
-  assert.equal(notice("refused", "no such language"), "The server refuses: no such language");
+test("a notice includes the server's message if it helps", () => {
+  assert.equal(notice("refused", "no such language"), "The server refused: no such language");
   assert.equal(notice("silent", "x"), notice("silent"));
 });

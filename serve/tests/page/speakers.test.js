@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Transcript } from "../page/transcript.js";
 import { textOf } from "../page/words.js";
 
-const OFFSET = 0.1; // of the session in the transcript: a sum that is not exact
+const OFFSET = 0.1; // of the session in the transcript; sums with it are inexact
 const record = (word, start, speaker, end = start + 0.3) => ({ word, start, end, confidence: 0.9, speaker });
 const message = (kind, words, item) => ({
   type: `conversation.item.input_audio_transcription.${kind}`,
@@ -26,7 +26,7 @@ function spoken(...items) {
 const find = (transcript, records, item = 0) => transcript.apply(message("segment", records, item), OFFSET);
 const lines = (transcript) => transcript.lines.map(({ words, speaker }) => [speaker, textOf(words)]);
 
-test("a speaker that is found later labels the line, which stays the same line", () => {
+test("a speaker found later labels the line, which stays the same line", () => {
   const records = [record("one", 0), record("two", 0.4)];
   const transcript = spoken(records);
   const [line] = transcript.lines;
@@ -36,7 +36,7 @@ test("a speaker that is found later labels the line, which stays the same line",
   assert.equal(transcript.lines[0], line);
 });
 
-test("two speakers that are found later divide the line", () => {
+test("two speakers found later divide the line", () => {
   const transcript = spoken([record("one", 0), record("two", 0.4), record("three", 0.8)]);
   find(transcript, [record("one", 0, "A")]);
   find(transcript, [record("two", 0.4, "B"), record("three", 0.8, "B")]);
@@ -45,7 +45,7 @@ test("two speakers that are found later divide the line", () => {
   assert.ok(transcript.lines.every(({ isClosed, open }) => isClosed && !open.length));
 });
 
-test("a line that was divided by half known speakers becomes one again", () => {
+test("a line divided by partly known speakers is joined again", () => {
   const transcript = spoken([record("one", 0, "A"), record("two", 0.4)]);
   assert.deepEqual(lines(transcript), [["A", "one"], [null, "two"]]);
   find(transcript, [record("one", 0, "A"), record("two", 0.4, "A")]);
@@ -53,7 +53,7 @@ test("a line that was divided by half known speakers becomes one again", () => {
   assert.deepEqual(lines(transcript), [["A", "one two"]]);
 });
 
-test("speakers that are known at the end of an item label its first words", () => {
+test("speakers known at the end of an item label its first words", () => {
   const transcript = new Transcript();
   transcript.apply(message("delta", [record("one", 0)], 0));
   transcript.apply(message("completed", [record("one", 0, "A")], 0));
@@ -61,7 +61,7 @@ test("speakers that are known at the end of an item label its first words", () =
   assert.deepEqual(lines(transcript), [["A", "one"]]);
 });
 
-test("speakers of an item change neither later lines nor the line that goes on", () => {
+test("speakers of an item change neither later lines nor the current line", () => {
   const transcript = spoken([record("one", 0), record("two", 0.4)], [record("three", 5)]);
   transcript.note("a note");
   transcript.apply(message("delta", [record("four", 9)], 2), OFFSET);
@@ -75,7 +75,7 @@ test("speakers of an item change neither later lines nor the line that goes on",
   assert.ok(!four.isClosed);
 });
 
-test("words of the same times get the same speaker", () => {
+test("words with the same times get the same speaker", () => {
   const records = [record("one", 1, undefined, 1), record("two", 1, undefined, 1)];
   const transcript = spoken(records);
   find(transcript, records.map((each) => ({ ...each, speaker: "A" })));

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def node():
-    """Return the path of node; where it is missing or too old the test is skipped."""
+    """Return the path of node; skip the test if it is missing or too old."""
     path = shutil.which("node")
     if path is None:
         pytest.skip("needs node 20 or newer on the PATH")
@@ -28,7 +28,7 @@ def node():
 
 @pytest.mark.parametrize("path", sorted(TESTS.glob("*.test.js")), ids=lambda path: path.name)
 def test_a_module_keeps_its_rules(path, tmp_path):
-    """The rules are the sentences in the test file of the module."""
+    """The rules are the test names in the module's test file."""
     command = node()
     shutil.copytree(PAGE, tmp_path / "page")
     (tmp_path / "tests").mkdir()

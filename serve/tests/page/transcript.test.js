@@ -28,7 +28,7 @@ function applied(...messages) {
 const texts = (transcript) => transcript.lines.map((line) => textOf(line.words));
 const clauses = (line) => line.clauses.map(textOf);
 
-test("deltas are joined to a line that their item closes", () => {
+test("deltas join to a line, which their item closes", () => {
   const transcript = applied(delta("one", [record("one", 0)]), delta(" two", [record("two", 0.5)]));
 
   assert.deepEqual(texts(transcript), ["one two"]);
@@ -37,13 +37,13 @@ test("deltas are joined to a line that their item closes", () => {
   assert.ok(transcript.lines[0].isClosed);
 });
 
-test("a text without spaces stays without them", () => {
+test("text without spaces gets none", () => {
   const transcript = applied(delta("今日は晴れ", [record("今日", 0), record("は", 0.4), record("晴れ", 0.6)]));
 
   assert.deepEqual(texts(transcript), ["今日は晴れ"]);
 });
 
-test("white space, punctuation and words without a text are in the words", () => {
+test("words keep white space, punctuation and text that has no word record", () => {
   const words = timedWords(" Well , yes .", [record("Well", 0), record("", 0.2), record("yes", 0.4)], 10);
 
   assert.deepEqual(words.map((word) => word.text), [" Well", " , yes ."]);
@@ -64,7 +64,7 @@ test("a hypothesis follows the committed words and is replaced", () => {
   assert.deepEqual(transcript.lines[0].pending, []);
 });
 
-test("a pause is a mark before the next line", () => {
+test("a pause is marked before the next line", () => {
   const transcript = applied(
     delta("one", [record("one", 0)]),
     completed(),
@@ -117,7 +117,7 @@ test("speech without a pause becomes paragraphs of whole sentences", () => {
   assert.deepEqual(transcript.lines.map((line) => line.words.length), [50, 50]);
 });
 
-test("an interruption closes a line, and its hypothesis is gone", () => {
+test("an interruption closes a line and drops its hypothesis", () => {
   const transcript = applied(delta("one", [record("one", 0)]), hypothesis(" two", [record("two", 1)]));
   transcript.note("3 s are missing");
 

@@ -1,4 +1,4 @@
-"""wlk-serve on a Ray Serve of this machine: refusals, drains, replicas that die."""
+"""wlk-serve on a local Ray Serve: refusals, drains and dying replicas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 ray = pytest.importorskip("ray", reason="runs in the session: nox -s ray")
 pytest.importorskip("wlk_realtime", reason="runs in the session: nox -s ray")
 
-from ray import serve  # noqa: E402 -- where it is installed
+from ray import serve  # noqa: E402 -- after the skip
 from ray.serve.context import _get_global_client  # noqa: E402
 from ray.serve.schema import ServeDeploySchema  # noqa: E402
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
@@ -30,12 +30,12 @@ from wlk_serve.ray import build  # noqa: E402
 REPLICAS = 2
 SESSIONS = 20
 WORDS = 40
-PATIENCE = 300  # seconds, for what takes a few on a machine that is idle
+PATIENCE = 300  # seconds, for what takes a few on an idle machine
 
 
 @pytest.fixture(scope="module")
 def port():
-    """Return the port of a Ray Serve on this machine."""
+    """Return the port of a local Ray Serve."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     ray.init(num_cpus=REPLICAS, include_dashboard=False, object_store_memory=80_000_000)
@@ -58,7 +58,7 @@ def deploy(changed=None):
 
 
 def deploy_file(user_config):
-    """Deploy the application of a YAML file, as `serve deploy` does; replicas may stay."""
+    """Deploy the application from a YAML file, as `serve deploy` does; replicas may stay."""
     application = {
         "name": "wlk",
         "import_path": "wlk_serve.ray:build",
@@ -70,7 +70,7 @@ def deploy_file(user_config):
 
 
 def speech(number):
-    """Return coded audio of different words for each session, with pauses."""
+    """Return coded audio with pauses and with different words for each session."""
     tokens = [
         CodedToken(1 + (7 * number + 3 * index) % 10, 4 + 8 * index + 6 * (index // 10), 4)
         for index in range(WORDS)
@@ -98,7 +98,7 @@ def transcribe(backend, audio, before=lambda _chunk: None):
 
 
 def replica_processes():
-    """Return the ids of the processes that hold replicas."""
+    """Return the ids of the processes that run replicas."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -118,29 +118,29 @@ def status_of(port, path):
 
 
 class Turnstile:
-    """Stops every session before some chunks until all of them have come there."""
+    """Holds every session before certain chunks until all sessions have reached them."""
 
     def __init__(self, *chunks):
         self._arrivals = {chunk: threading.Barrier(SESSIONS + 1) for chunk in chunks}
         self._departures = {chunk: threading.Event() for chunk in chunks}
 
     def pass_through(self, chunk):
-        """Wait, in a session."""
+        """Wait before *chunk*, in a session."""
         if chunk in self._arrivals:
             self._arrivals[chunk].wait(PATIENCE)
             assert self._departures[chunk].wait(PATIENCE)
 
     def wait(self, chunk):
-        """Wait until every session has come to *chunk*."""
+        """Wait until every session has reached *chunk*."""
         self._arrivals[chunk].wait(PATIENCE)
 
     def open(self, chunk):
-        """Let the sessions go on."""
+        """Let the sessions continue."""
         self._departures[chunk].set()
 
 
 def test_every_session_outlives_a_killed_replica_and_an_update(port):
-    """Twenty transcripts equal those of the same backend without a server."""
+    """The twenty transcripts equal those of the same backend without a server."""
     deploy()
     audios = [speech(number) for number in range(SESSIONS)]
     with load_backend("scripted", "digits") as alone:
@@ -173,7 +173,7 @@ def test_every_session_outlives_a_killed_replica_and_an_update(port):
 
 
 def test_a_full_replica_answers_503(port):
-    """One place in each of two replicas: of four clients, two are refused in OpenAI's shape."""
+    """Two replicas have one place each: of four clients, two are refused in OpenAI's shape."""
     deploy({"max_sessions": 1})
     url = f"ws://127.0.0.1:{port}/v1/realtime"
     sockets, refusals = [], []
@@ -190,7 +190,7 @@ def test_a_full_replica_answers_503(port):
 
 
 def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
-    """A session is closed with 1012, new ones get 503, until the application opens again."""
+    """Sessions are closed with 1012, and new ones get 503 until the drain is switched off."""
     deploy_file({"draining": False})
     url = f"ws://127.0.0.1:{port}/v1/realtime"
     with connect(url, open_timeout=60) as client:
@@ -211,7 +211,7 @@ def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
 
 
 def test_the_addresses_are_those_of_wlk_serve(port):
-    """A replica is ready when a session came through, and it names its model."""
+    """A replica is ready after a successful canary, and names its model."""
     deploy()
 
     assert (200, "ready") == (

@@ -9,7 +9,7 @@ from wlk_serve.ray import ReplicaSettings
 
 
 def test_the_arguments_of_a_command_line_are_text():
-    """`serve run` gives every argument as text, a YAML file gives numbers and lists."""
+    """`serve run` passes every argument as a string; a YAML file has numbers and lists."""
     written = {"backend": "faster-whisper", "max_sessions": "8", "num_gpus": "0.25"}
     lists = {"options": "policy=local-agreement, beam_size=2", "allow_origins": ""}
 
@@ -38,7 +38,7 @@ def test_the_arguments_of_a_command_line_are_text():
     ],
 )
 def test_an_argument_that_does_not_fit_is_named(arguments, message):
-    """The message has the name, what was expected and what came."""
+    """The message has the argument's name, what was expected and what came."""
     with pytest.raises(OptionError) as refused:
         ReplicaSettings.parse(arguments)
 

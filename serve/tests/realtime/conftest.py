@@ -1,4 +1,4 @@
-"""The protocol of a Realtime session over streams that record their calls."""
+"""Fixtures: the protocol of a Realtime session, over streams that record their calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 
 
 class OpenedProtocol:
-    """A protocol whose streams are opened at once by a function."""
+    """A protocol whose streams are opened at once, by a function."""
 
     def __init__(self, card, open_stream):
         self._open_stream = open_stream
@@ -27,7 +27,7 @@ class OpenedProtocol:
         self.begin, self.end = self._protocol.begin, self._protocol.end
 
     def receive(self, data):
-        """Return the answers to a message, after the stream that it needs was opened."""
+        """Open the stream that a message needs; return the answers to the message."""
         answers = self._protocol.receive(data)
         while self.audio.is_waiting:
             if self.audio.open_segment is None:
@@ -36,7 +36,7 @@ class OpenedProtocol:
         return answers
 
     def handle(self, stream, events):
-        """Return the messages of a stream's events."""
+        """Return the messages that report a stream's events."""
         return [
             message
             for event in self.audio.events(stream, events)
@@ -52,7 +52,7 @@ def protocol(card, open_stream):
 
 @pytest.fixture
 def client(protocol):
-    """Return a function that sends a message by its type and returns the answers."""
+    """Return a function that sends a message of a type and returns the answers."""
 
     def client(kind, **fields):
         kind = kind if "." in kind else f"input_audio_buffer.{kind}"
@@ -63,6 +63,6 @@ def client(protocol):
 
 @pytest.fixture
 def manual(client):
-    """Return the client of a session in which the client commits."""
+    """Return the client of a session without voice activity detection."""
     client("session.update", session=MANUAL)
     return client

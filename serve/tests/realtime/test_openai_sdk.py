@@ -1,4 +1,4 @@
-"""OpenAI's own client, unmodified, against a server of the digits model."""
+"""OpenAI's own client, unmodified, against a server with the digits model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 --
 
 pytestmark = [
     pytest.mark.slow,
-    # openai 3.54 opens its sockets in the way that websockets 17.1 deprecates.
+    # openai 3.54 opens its sockets in a way that websockets 17.1 deprecates.
     pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager"),
 ]
 TURNS = "demo"
@@ -30,7 +30,7 @@ TRANSCRIPTION = {"intent": "transcription"}
 
 @pytest.fixture(scope="module")
 def transcript(digits):
-    """Return what the core makes of the clip."""
+    """Return the core's transcript of the clip."""
     backend, _ = digits
     return backend.transcribe(clip_path(TURNS), language="en")
 
@@ -43,7 +43,7 @@ def client(address):
 
 
 def pcm(rate=16_000):
-    """Return the clip as 16-bit samples at another rate, in appends of 0.1 s."""
+    """Return the clip as 16-bit samples at a rate, in appends of 0.1 s."""
     audio = load_clip(TURNS).audio
     spectrum = np.fft.rfft(audio)
     count = len(audio) * rate // 16_000
@@ -54,7 +54,7 @@ def pcm(rate=16_000):
 
 
 def session(turn_detection, rate=16_000, **fields):
-    """Return a configuration for 16-bit audio of a rate."""
+    """Return a configuration for 16-bit audio at a rate."""
     audio = {
         "format": {"type": "audio/pcm", "rate": rate},
         "transcription": {"model": "digits"},
@@ -64,7 +64,7 @@ def session(turn_detection, rate=16_000, **fields):
 
 
 def texts(events, kind):
-    """Return transcripts or deltas by item."""
+    """Return transcripts or joined deltas, by item."""
     found = {}
     for event in events:
         if event.type == kind:
@@ -74,7 +74,7 @@ def texts(events, kind):
 
 
 def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
-    """Bracketed field names arrive, and segments are the captions."""
+    """Bracketed field names are understood, and segments equal the captions."""
     answer = client.audio.transcriptions.create(
         file=clip_path(TURNS),
         model="digits",
@@ -90,7 +90,7 @@ def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
 
 @pytest.mark.parametrize("response_format", ["json", "text", "srt", "vtt"])
 def test_every_format_has_the_words_of_the_core(client, transcript, response_format):
-    """Formats of text arrive as they are, the others as objects."""
+    """The SDK returns text formats as strings, the others as objects."""
     answer = client.audio.transcriptions.create(
         file=clip_path(TURNS), model="digits", response_format=response_format
     )
@@ -100,7 +100,7 @@ def test_every_format_has_the_words_of_the_core(client, transcript, response_for
 
 
 def test_a_stream_of_events_has_the_words_of_the_core(client, transcript):
-    """Joined deltas are the text of the last event."""
+    """The deltas join to the text of the last event."""
     form = {"file": clip_path(TURNS), "model": "digits", "stream": True}
     events = list(client.audio.transcriptions.create(**form))
 
@@ -109,14 +109,14 @@ def test_a_stream_of_events_has_the_words_of_the_core(client, transcript):
 
 
 def test_models_are_listed_and_found(client):
-    """User interfaces ask for them first."""
+    """User interfaces request the models first."""
     assert ["digits"] == [model.id for model in client.models.list()]
     assert "digits" == client.models.retrieve("digits").id
 
 
 @pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
 def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, rate):
-    """Manual turns, at the rates of telephones and of OpenAI: deltas sum up to the transcript."""
+    """With manual turns, at telephone and OpenAI rates, deltas join to the transcript."""
     events = []
     with client.realtime.connect(model="digits") as connection:
         connection.session.update(session=session(None, rate))
@@ -139,7 +139,7 @@ def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, 
 
 
 def test_server_vad_completes_both_turns(client, transcript):
-    """Each ends by itself, and its deltas are its transcript."""
+    """Each turn ends by itself, and its deltas join to its transcript."""
     events, silence = [], base64.b64encode(bytes(64_000)).decode()
     vad = {"type": "server_vad", "silence_duration_ms": 800, "prefix_padding_ms": 300}
     with client.realtime.connect(extra_query=TRANSCRIPTION) as connection:
@@ -156,7 +156,7 @@ def test_server_vad_completes_both_turns(client, transcript):
 
 
 def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address, transcript):
-    """The configuration of the secret is that of the audio; its browser sends none."""
+    """The session has the secret's configuration; the browser sends none."""
     secret = client.realtime.client_secrets.create(session=session(None))
     with openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0) as browser:
         with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:

@@ -23,12 +23,12 @@ DETECTION = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
 
 
 def language(name):
-    """Return a session with another language, which needs another stream."""
+    """Return a session update with another language, which needs another stream."""
     return {"audio": {"input": {"transcription": {"language": name}}}}
 
 
 def types(messages):
-    """Return the types of messages without their long common beginning."""
+    """Return the types of messages without their long common prefix."""
     return [message["type"].removeprefix("conversation.item.") for message in messages]
 
 
@@ -41,12 +41,12 @@ def only_error(messages):
 
 
 def end(audio_time=1.0):
-    """Return the end of a stream."""
+    """Return the End of a stream."""
     return End(audio_time=audio_time, stats=StreamStats(), latency=None)
 
 
 def test_a_session_begins_with_its_whole_configuration(protocol):
-    """Every field that a client may set is in session.created."""
+    """session.created has every field that a client can set."""
     (created,) = protocol.begin()
 
     session = created["session"]
@@ -57,7 +57,7 @@ def test_a_session_begins_with_its_whole_configuration(protocol):
 
 
 def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, streams, token):
-    """With server_vad the item ends by itself, and joined deltas are its transcript."""
+    """With server_vad, an item ends by itself, and its deltas join to its transcript."""
     client("input_audio_buffer.append", audio=SECOND)
     events = [
         SpeechStarted(0.25, 0.5),
@@ -86,7 +86,7 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
 
 
 def test_words_carry_times_and_confidence(protocol, manual, streams, token):
-    """They are on deltas and on the completed item, with its start and end."""
+    """Deltas and completed items have word records, a start and an end."""
     manual("input_audio_buffer.append", audio=SECOND)
     manual("input_audio_buffer.commit")
     events = [Commit((token(" zero", 0.25, 0.5),), 1.0), Endpoint(1.0, "commit", 1.0)]
@@ -100,7 +100,7 @@ def test_words_carry_times_and_confidence(protocol, manual, streams, token):
 
 
 def test_log_probabilities_come_when_they_are_included(protocol, client, streams, token):
-    """The field is null where the backend reports none."""
+    """The field is null if the backend reports no probabilities."""
     include = ["item.input_audio_transcription.logprobs"]
     client("session.update", session={**MANUAL, "include": include})
     client("input_audio_buffer.append", audio=SECOND)
@@ -113,7 +113,7 @@ def test_log_probabilities_come_when_they_are_included(protocol, client, streams
 
 
 def test_a_hypothesis_comes_only_when_it_is_included(protocol, client, streams, token):
-    """`wlk.hypothesis` is sent on request alone, apart from deltas, which are final."""
+    """`wlk.hypothesis` is sent only on request, and never as a delta, which is final."""
     change = HypothesisChange(Transcript((token(" zero"),)), 1.0)
     client("input_audio_buffer.append", audio=SECOND)
     assert [] == protocol.handle(streams[0], [change])
@@ -125,7 +125,7 @@ def test_a_hypothesis_comes_only_when_it_is_included(protocol, client, streams, 
 
 
 def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manual, streams):
-    """Every item that will not be completed is reported."""
+    """Every item that will not be completed is reported as failed."""
     manual("input_audio_buffer.append", audio=SECOND)
     committed, *_ = manual("input_audio_buffer.commit")
     failure = Failure(BackendError("the engine broke"), is_final=True, audio_time=1.0)
@@ -133,7 +133,7 @@ def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manua
     (failed,) = protocol.handle(streams[0], [failure])
 
     assert committed["item_id"] == failed["item_id"]
-    assert "the engine broke" not in str(failed)  # it may name what is on the machine
+    assert "the engine broke" not in str(failed)  # the error may name files of the machine
     assert "engine_failed" == failed["error"]["code"]
     assert protocol.audio.has_failed
     assert ("session_expired", None) == only_error(manual("input_audio_buffer.commit"))
@@ -143,7 +143,7 @@ def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manua
 def test_an_engine_that_fails_without_an_item_fails_the_next_one(
     protocol, manual, streams, appends
 ):
-    """The reason reaches the client before the session closes."""
+    """So the client gets the reason before the session closes."""
     for number in range(appends):
         if number:
             manual("input_audio_buffer.commit")
@@ -166,7 +166,7 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
         (b"\x00", ("invalid_event", None)),
         ("{}", ("invalid_event", "type")),
         ('{"type": "no.such.type"}', ("invalid_event", "type")),
-        ('{"type": "wlk.mark", "id": "a"}', ("invalid_event", "type")),  # which nobody asked for
+        ('{"type": "wlk.mark", "id": "a"}', ("invalid_event", "type")),  # marks are not included
         ('{"type": "input_audio_buffer.append"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "*"}', ("invalid_value", "audio")),
         ('{"type": "input_audio_buffer.append", "audio": "AA=="}', ("invalid_value", "audio")),
@@ -177,20 +177,20 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
     ],
 )  # fmt: skip
 def test_a_wrong_message_is_an_error_event(protocol, message, expected):
-    """The session stays open, and OpenAI's fields describe what is wrong."""
+    """The session stays open, and OpenAI's error fields describe the problem."""
     assert expected == only_error(protocol.receive(message))
     assert not protocol.audio.is_over
 
 
 def test_an_error_names_the_event_that_caused_it(client):
-    """The client's event_id comes back in the error."""
+    """The error repeats the client's event_id."""
     (message,) = client("input_audio_buffer.commit", event_id="mine")
 
     assert "mine" == message["error"]["event_id"]
 
 
 def test_the_format_cannot_change_after_the_first_audio(client):
-    """The other fields of that update are not applied."""
+    """The other fields of such an update are not applied either."""
     client("input_audio_buffer.append", audio=SECOND)
     session = {"audio": {"input": {"format": {"type": "audio/pcmu"}, "turn_detection": None}}}
 
@@ -202,7 +202,7 @@ def test_the_format_cannot_change_after_the_first_audio(client):
 
 
 def test_binary_audio_is_an_append(protocol, client, streams):
-    """A binary message is samples in the format of the session, without an answer."""
+    """A binary message holds samples in the session's format; it gets no answer."""
     client("session.update", session={"audio": {"input": {"format": {"type": "audio/pcmu"}}}})
 
     assert [] == protocol.receive(bytes(80))
@@ -214,7 +214,7 @@ def test_binary_audio_is_an_append(protocol, client, streams):
 
 
 def test_messages_after_the_server_ended_the_session_are_ignored(protocol, client):
-    """An error before the last words would end some clients."""
+    """An error before the last words would make some clients stop."""
     client("session.update", session={})
     protocol.end()
 
@@ -222,7 +222,7 @@ def test_messages_after_the_server_ended_the_session_are_ignored(protocol, clien
 
 
 def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
-    """A client that resumes sends its last message again."""
+    """After a resume, a client may send its last message again."""
     manual("input_audio_buffer.append", audio=SECOND)
     manual("wlk.end")
 
@@ -233,7 +233,7 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
 
 @pytest.mark.parametrize(("first", "text"), [(" un", "zero un"), ("un", "zero un"), (".", "zero.")])
 def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, first, text):
-    """A commit covers all audio since the last one, of two streams here, whose words stay apart."""
+    """A commit covers all audio since the last one, here two streams, whose words stay separate."""
     manual("append", audio=SECOND)
     manual("session.update", session=language("fr"))
     manual("append", audio=SECOND)
@@ -247,7 +247,7 @@ def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, fir
 
 @pytest.mark.parametrize("session", [MANUAL, DETECTION], ids=["manual", "detection"])
 def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, streams, session):
-    """The item is reported once, as one that failed."""
+    """The item is reported once, as failed."""
     client("session.update", session=session)
     client("append", audio=SECOND)
     client("session.update", session=language("fr"))
@@ -260,7 +260,7 @@ def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, 
 
 
 def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, protocol, streams):
-    """The configuration stays, its audio is taken, and another attempt later succeeds."""
+    """The configuration stays, audio is still accepted, and a later attempt succeeds."""
     for name in ("en", "fr", "en", "fr"):
         manual("session.update", session=language(name))
         manual("append", audio=SECOND)

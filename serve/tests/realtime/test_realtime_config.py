@@ -10,7 +10,7 @@ from wlk_serve.realtime.config import RealtimeConfig, ServerVad, update_config
 
 @pytest.fixture
 def update(card):
-    """Return a function that updates a new configuration with fields of audio.input."""
+    """Return a function that applies fields of audio.input to a new configuration."""
 
     def update(**fields):
         config = RealtimeConfig(model=card.name)
@@ -20,7 +20,7 @@ def update(card):
 
 
 def test_only_fields_that_are_present_change(card):
-    """An update of the threshold keeps the other times, and null clears the detection."""
+    """An update of the threshold keeps the times, and null switches the detection off."""
     config = RealtimeConfig(model=card.name, turn_detection=ServerVad(silence_duration_ms=900))
     threshold = {"audio": {"input": {"turn_detection": {"threshold": 0.25}}}}
 
@@ -32,7 +32,7 @@ def test_only_fields_that_are_present_change(card):
 
 
 def test_semantic_vad_is_the_turn_detector_of_the_server(card):
-    """With the silence beside which it was measured; `server_vad` is silence alone again."""
+    """It uses the silence it was measured with; `server_vad` returns to silence alone."""
     card = attrs.evolve(card, detects_turns=True)
     config, found = RealtimeConfig(model=card.name), []
     for kind in ("semantic_vad", "server_vad"):
@@ -67,12 +67,12 @@ def test_semantic_vad_is_the_turn_detector_of_the_server(card):
     ],
 )
 def test_what_cannot_be_honoured_is_in_the_answer(update, fields, ignored):
-    """`wlk.ignored` names the field; an error would end some clients."""
+    """`wlk.ignored` names the field; an error would make some clients stop."""
     assert [ignored] * (ignored is not None) == update(**fields).record()["wlk"]["ignored"]
 
 
 def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
-    """Keywords become `keyterms`, and session.updated returns the list as it was set."""
+    """Keywords become `keyterms`, and session.updated repeats the list as it was set."""
     spec = attrs.evolve(card.spec, options=(*card.spec.options, standard_options.KEYTERMS))
     transcription = {"transcription": {"keywords": ["wlk", "Silero"]}}
 
@@ -114,7 +114,7 @@ def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
     ],
 )
 def test_a_wrong_value_is_named_by_its_path(update, fields, path, problem):
-    """The path is that of OpenAI's own errors; the message has what came, shortened."""
+    """The path is as in OpenAI's own errors; the message quotes the value, shortened."""
     with pytest.raises(RequestError) as caught:
         update(**fields)
 

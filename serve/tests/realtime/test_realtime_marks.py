@@ -29,7 +29,7 @@ def marked(name, *tokens, upto=1.0):
 
 
 def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, token):
-    """Times are not rounded, texts keep their spacing, and each token comes once."""
+    """Times are not rounded, tokens keep their spacing, and each comes once."""
     (updated,) = client("session.update", session=SESSION)
     client("input_audio_buffer.append", audio=SECOND)
     client("wlk.mark", id="a")
@@ -54,7 +54,7 @@ def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, 
 
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
 def test_a_mark_has_a_short_name(client, streams, name):
-    """Anything else is refused, and opens no stream."""
+    """Any other name is refused, and opens no stream."""
     client("session.update", session=SESSION)
 
     (message,) = client("wlk.mark", id=name)

@@ -1,4 +1,4 @@
-"""Whatever a client sends between its appends, each word is in one completed item."""
+"""Whatever a client sends between its appends, each word is in exactly one completed item."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPEC = BackendSpec(
 
 
 class Client:
-    """A client that counts what it sends, and the words that it expects of each item."""
+    """A client that records what it sends, and the words that it expects in each item."""
 
     def __init__(self):
         self.streams, self.messages, self._counts = [], [], Counter()
@@ -43,7 +43,7 @@ class Client:
         self.protocol = OpenedProtocol(card, self._open)
         self.items, self.words, self.marks, self.committed_marks = [], [], [], 0
         self.uses_detection = False
-        self._languages = deque(LANGUAGES)  # the next one first, because a refused one comes again
+        self._languages = deque(LANGUAGES)  # the next one first; a refused one is tried again
         self.send("session.update", session=MANUAL)
 
     def _open(self, config):
@@ -64,7 +64,7 @@ class Client:
             self.words.append(f"w{number}")
 
     def commit(self):
-        """Commit the words, of which there must be some unless detection ends items too."""
+        """Commit the words; without voice activity detection there must be some."""
         is_accepted = self.send("input_audio_buffer.commit")
         assert self.uses_detection or is_accepted is (self.words != [])
         if is_accepted:
@@ -84,7 +84,7 @@ class Client:
             self._end_item()
 
     def clear(self):
-        """Clear the words that were not committed, and the marks in them."""
+        """Clear the uncommitted words and the marks among them."""
         self.send("input_audio_buffer.clear")
         answered = [message["id"] for message in self.of_type("wlk.marked")]
         kept = self.marks[: self.committed_marks]
@@ -99,14 +99,14 @@ class Client:
             self.marks.append(name)
 
     def step(self, number):
-        """Let a stream make a step."""
+        """Step one of the streams."""
         waiting = [stream for stream in self.streams if stream.events]
         if waiting:
             stream = waiting[number % len(waiting)]
             self.messages += self.protocol.handle(stream, [stream.events.popleft()])
 
     def end(self):
-        """End the session and let the streams work everything off."""
+        """End the session and step the streams until they are over."""
         self.send("wlk.end")
         self._end_item()
         while any(stream.events for stream in self.streams):
@@ -123,7 +123,7 @@ class Client:
 
 
 def play(actions):
-    """Return a client after *actions*, whose session has ended as it should."""
+    """Perform *actions*, end the session and check its end; return the client."""
     client = Client()
     for name, *arguments in actions:
         getattr(client, name)(*arguments)
@@ -146,7 +146,7 @@ def play(actions):
 
 @given(actions=strategies.lists(strategies.sampled_from(ACTIONS), max_size=40))
 def test_a_change_of_the_configuration_loses_no_word(actions):
-    """Each commit has one item, with the words since the last one, in order."""
+    """Each commit has one item, with the words since the last commit, in order."""
     client = play(actions)
 
     assert len(client.items) == len(client.of_type(f"{ITEM}.completed"))
@@ -166,7 +166,7 @@ def test_switching_the_detection_loses_no_word(actions):
 
 @given(actions=strategies.lists(strategies.sampled_from([*ACTIONS, ("clear",), ("mark",)])))
 def test_a_clear_drops_only_what_was_not_committed(actions):
-    """Other marks come back once each, in order, on a clock that does not go back, words once."""
+    """Other marks are answered once each, in order of time, and together have each word once."""
     client = play(actions)
 
     marked = client.of_type("wlk.marked")
@@ -183,7 +183,7 @@ def test_a_clear_drops_only_what_was_not_committed(actions):
     [([], 4_798, ["input_audio_buffer_commit_empty"], 2), (["wlk.marks"], 2, [], 3)],
 )
 def test_only_a_client_with_marks_commits_less_than_100_ms(include, size, refused, items):
-    """Each commit costs a flush of the model, so OpenAI refuses them too; no audio is dropped."""
+    """Each commit costs a flush of the model, so OpenAI refuses them too; no audio is lost."""
     second, short = (base64.b64encode(bytes(each)).decode() for each in (48_000, size))
     manual = MANUAL | {"include": include}
     sessions = []

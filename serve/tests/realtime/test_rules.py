@@ -1,4 +1,4 @@
-"""OpenAI's protocol keeps the rules that every protocol keeps."""
+"""OpenAI's protocol keeps the rules for every protocol."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JSON = strategies.recursive(
 
 
 def objects(*names, inner=JSON):
-    """Return objects that have some of the fields, or anything else."""
+    """Return a strategy for objects with some of the fields, or other JSON."""
     return strategies.fixed_dictionaries({}, optional=dict.fromkeys(names, inner)) | JSON
 
 
@@ -60,7 +60,7 @@ ACTIONS = MESSAGES | JSON.map(json.dumps) | strategies.text() | strategies.binar
 
 
 def append(part):
-    """Return the message of a part of the audio."""
+    """Return the message that appends a part of the audio."""
     audio = base64.b64encode(part).decode()
     return [json.dumps({"type": "input_audio_buffer.append", "audio": audio})]
 
@@ -78,14 +78,14 @@ CLIENT = Client(
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_is_kept(rule):
-    """PRO rules: docs/protocols.md."""
+    """The PRO rules are in docs/protocols.md."""
     assert None is RULES[rule][1](CLIENT)
 
 
 @pytest.mark.slow
 @given(actions=strategies.lists(ACTIONS, max_size=12))
 def test_no_message_of_a_client_raises(actions):
-    """Every answer is JSON with a type; every completed item has its joined deltas."""
+    """Every answer is JSON with a type; every completed item equals its joined deltas."""
     session, deltas = PlayedSession(CLIENT, SilentStream), {}
     for action in actions:
         if isinstance(action, str | bytes):

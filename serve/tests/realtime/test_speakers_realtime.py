@@ -28,7 +28,7 @@ def card(card):
 
 @pytest.fixture
 def happen(protocol, streams):
-    """Return a function that lets events of a stream happen and returns the messages."""
+    """Return a function that reports events of a stream and returns the messages."""
 
     def happen(*events, stream=-1):
         return protocol.handle(streams[stream], events)
@@ -42,7 +42,7 @@ def segments(messages):
 
 
 def test_segments_of_an_item_follow_its_completion(client, happen, token):
-    """The speaker of its last word may come with later audio only."""
+    """The speaker of the last word may only become known with later audio."""
     client("input_audio_buffer.append", audio=SECOND)
     first = happen(
         SpeechStarted(0.0, 1.0),
@@ -64,7 +64,7 @@ def test_segments_of_an_item_follow_its_completion(client, happen, token):
 
 
 def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, token):
-    """Before a shutdown the diarizer returns the rest, and words without a span have no name."""
+    """At the end, the diarizer returns the remaining spans; words without a span get no name."""
     client("session.update", session=MANUAL)
     client("input_audio_buffer.append", audio=SECOND)
     happen(Commit((token(" zero"), token(" one", 0.5, 1.0)), 1.0))
@@ -80,7 +80,7 @@ def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, to
 
 
 def test_another_stream_counts_on_the_same_clock(client, happen, token):
-    """Another language opens another stream, whose diarizer begins at 0."""
+    """Another language opens another stream, and its diarizer begins at 0."""
     client("input_audio_buffer.append", audio=SECOND)
     language = {"audio": {"input": {"transcription": {"language": "fr"}}}}
     client("session.update", session=language)
@@ -100,10 +100,10 @@ def test_another_stream_counts_on_the_same_clock(client, happen, token):
 def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
     protocol, client, happen, token
 ):
-    """A diarizer that is switched off is no error event, on which some clients end."""
+    """Switching off the diarizer sends no error event, which would make some clients stop."""
     (created,) = protocol.begin()
     client("input_audio_buffer.append", audio=SECOND)
-    names = ("turn detector", "diarizer")  # the first of which leaves the speakers alone
+    names = ("turn detector", "diarizer")  # a failure of the first does not affect the speakers
     off = BackendError("out of memory", retryable=False)
     (updated,) = happen(*(Failure(off, False, 1.0, annotator=name) for name in names))
     messages = happen(
@@ -117,7 +117,7 @@ def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
 
 
 def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream):
-    """Neither a segment nor a field."""
+    """It sends neither segments nor speaker fields."""
     silent = attrs.evolve(card, speaker_delay=None)
     protocol = OpenedProtocol(silent, open_stream)
     (created,) = protocol.begin()

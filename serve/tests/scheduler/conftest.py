@@ -1,4 +1,4 @@
-"""Sessions over coded audio, a scheduler without threads and a consumer of events."""
+"""Fixtures: sessions over coded audio, a scheduler without threads and a consumer of events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Consumer:
     ended: threading.Event = attrs.field(factory=threading.Event)
 
     def __call__(self, events):
-        """Take events."""
+        """Store *events*."""
         self.events += events
         if isinstance(events[-1], End):
             self.ended.set()

@@ -15,14 +15,14 @@ WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 
 
 def run(scheduler):
-    """Make every step that there is; return their number."""
+    """Run all steps; return their number."""
     return sum(1 for _ in iter(scheduler.step, False))
 
 
 def test_the_session_whose_audio_came_first_is_stepped_first(
     new_consumer, manual, clock, open_ungated, speech
 ):
-    """Deadlines decide, not the order of attaching."""
+    """Deadlines decide, not the order in which sessions were attached."""
     sessions = [open_ungated() for _ in range(3)]
     attachments = [manual.attach(session, new_consumer()) for session in sessions]
     for index in (2, 0, 1):
@@ -40,7 +40,7 @@ def test_the_session_whose_audio_came_first_is_stepped_first(
 def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
     manual, clock, open_ungated, speech, end
 ):
-    """It is a tick early, so audio that came before that tick is decoded first all the same."""
+    """It counts as a tick older than it is; audio that is older still is decoded first."""
     names = ["old", "over", "new"]
     sessions = [open_ungated() for _ in names]
     attachments = [manual.attach(session, print) for session in sessions]
@@ -60,7 +60,7 @@ def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
 def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
     new_consumer, manual, clock, open_ungated, speech
 ):
-    """Its audio is not due yet, and is decoded in the time that is left."""
+    """The recording's audio is not due yet, and is decoded in the remaining time."""
     bulk, live = open_ungated(max_backlog_seconds=4000), open_ungated()
     sender = manual.attach(bulk, new_consumer())
     for chunk in partition(speech, 0.5):
@@ -85,7 +85,7 @@ def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
 def test_sessions_on_threads_emit_what_they_emit_alone(
     new_consumer, open_ungated, speech, text, same_thread
 ):
-    """Twelve sessions on three threads: each has all of its events, in order, until its End."""
+    """Each of twelve sessions on three threads emits all of its events, in order, until its End."""
     steppers = [set() for _ in range(12)]
     sessions = [
         open_ungated(before_call=lambda names=names: names.add(threading.get_ident()))
@@ -115,7 +115,7 @@ def test_sessions_on_threads_emit_what_they_emit_alone(
 def test_a_session_whose_step_raises_ends_alone(
     *, new_consumer, manual, open_ungated, speech, text, kind
 ):
-    """A mistake in a part of a session is its final Failure, whatever its type; the End follows."""
+    """An error in a part of a session, of any type, becomes its final Failure; the End follows."""
     broken, sound = open_ungated(), open_ungated()
     consumers = new_consumer(), new_consumer()
     for session, consumer in zip((broken, sound), consumers, strict=True):
@@ -131,7 +131,7 @@ def test_a_session_whose_step_raises_ends_alone(
 
     *before, failure, end = consumers[0].events
     assert text.startswith(consumers[0].text)
-    assert any(isinstance(event, Commit) for event in before)  # of the step that raised
+    assert any(isinstance(event, Commit) for event in before)  # from the step that raised
     assert isinstance(failure, Failure)
     assert failure.is_final
     assert isinstance(failure.error, BackendError)
@@ -142,7 +142,7 @@ def test_a_session_whose_step_raises_ends_alone(
 
 
 def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_ungated, speech):
-    """One that does not return is noticed; only another process helps then."""
+    """So a step that never returns is noticed, and the process can be replaced."""
     session, lasted, reported = open_ungated(), [], []
     session.receive(speech)
 
@@ -163,7 +163,7 @@ def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_unga
 def test_the_lateness_of_the_last_ten_seconds_is_measured(
     new_consumer, manual, clock, open_ungated, speech
 ):
-    """It is negative again when the steps end in time again."""
+    """Lateness becomes negative again once steps end in time again."""
     session = open_ungated()
     attachment = manual.attach(session, new_consumer())
 
@@ -176,7 +176,7 @@ def test_the_lateness_of_the_last_ten_seconds_is_measured(
 
     before = manual.lateness
     feed(step_seconds=0.7)
-    assert 0 == before  # too few steps are no measurement
+    assert 0 == before  # too few steps for a percentile
     assert manual.lateness == pytest.approx(0.2)
     clock.now += 11.0
     feed(step_seconds=0.2)
@@ -184,7 +184,7 @@ def test_the_lateness_of_the_last_ten_seconds_is_measured(
 
 
 def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungated, speech):
-    """Threads return to where they were."""
+    """After closing, no thread of the scheduler is left."""
     before = set(threading.enumerate())
     scheduler, consumer = Scheduler(workers=2), new_consumer()
     session = open_ungated()
@@ -206,7 +206,7 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
 def test_a_spare_session_is_stepped_while_no_other_one_waits(
     *, new_consumer, manual, clock, open_ungated, speech, text
 ):
-    """Uploaded recordings take no time from live sessions, and share what is left."""
+    """Uploaded recordings share the time that live sessions leave."""
     spare, live = [open_ungated(), open_ungated()], open_ungated()
     consumers = [new_consumer() for _ in spare]
     for session, consumer in zip(spare, consumers, strict=True):
@@ -233,7 +233,7 @@ def test_a_spare_session_is_stepped_while_no_other_one_waits(
 def test_a_callback_that_raises_detaches_only_its_session(
     new_consumer, manual, open_ungated, speech, text
 ):
-    """The error is logged, and the other session goes on to its End."""
+    """The error is logged, and the other session continues to its End."""
     consumer = new_consumer()
 
     def fail(_events):
@@ -251,7 +251,7 @@ def test_a_callback_that_raises_detaches_only_its_session(
 
 
 def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open_ungated, speech):
-    """So the processor can be closed after a disconnect in the middle of a step."""
+    """So the processor can be closed even if a client disconnects in the middle of a step."""
     running, release = threading.Event(), threading.Event()
 
     def hold():
@@ -281,7 +281,7 @@ def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open
     ("received", "waiting", "expected"),
     [
         ([(second, 1.0) for second in range(5)], 5.0, 0.0),
-        ([(second, 1.0) for second in range(5)], 3.0, 2.0),  # what was taken does not count
+        ([(second, 1.0) for second in range(5)], 3.0, 2.0),  # audio that was decoded does not count
         ([(100.0, 3600.0)], 3598.0, 100.0),
         ([(100.0, 3600.0)], 1800.0, 1898.0),
         ([(0.0, 1.0), (3600.0, 3600.0)], 3500.0, 3698.0),
@@ -290,7 +290,7 @@ def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open
     ids=["oldest", "taken", "burst", "sent at once", "after a stall", "command"],
 )
 def test_audio_is_due_when_it_came_or_would_have_been_spoken(received, waiting, expected):
-    """A burst of two seconds is due at once, after an hour without audio too."""
+    """A burst of two seconds is due at once, even after an hour without audio."""
     due = DueTimes(burst_seconds=2.0)
     for now, seconds in received:
         due.receive(now, seconds)
@@ -299,7 +299,7 @@ def test_audio_is_due_when_it_came_or_would_have_been_spoken(received, waiting, 
 
 
 def test_the_memory_of_arrivals_does_not_grow_with_the_number_of_chunks():
-    """Ten thousand chunks of a sample that come at once have one arrival time."""
+    """Ten thousand chunks of one sample that come together share one arrival time."""
     due = DueTimes(burst_seconds=2.0)
     for i in range(10_000):
         due.receive(i * 1e-6, 1 / 16_000)

@@ -1,4 +1,4 @@
-"""Sessions over streams that record their calls."""
+"""Fixtures: sessions over streams that record their calls."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "even
 
 @attrs.define(eq=False)
 class Opener:
-    """Opens each stream when a test lets it."""
+    """Opens each stream when the test releases it."""
 
     make: object
     begun: list = attrs.field(factory=list)  # a future for each opening
 
     async def open_stream(self, config, _on_events):
-        """Return the stream, once the test has let it open."""
+        """Return the stream, once the test releases it."""
         self.begun.append(asyncio.get_running_loop().create_future())
         await self.begun[-1]
         return self.make(config)
@@ -39,12 +39,12 @@ class Opener:
 
 @pytest.fixture
 def opener(open_stream):
-    """Return what opens the streams of a session."""
+    """Return an opener for the streams of a session."""
     return Opener(open_stream)
 
 
 async def turns():
-    """Let the tasks that are ready run."""
+    """Let tasks that are ready run."""
     for _ in range(10):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Audio of seconds in one message, which is received in parts while the event loop goes on."""
+"""Seconds of audio in one message, received in parts while the event loop keeps running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONG = json.dumps({"type": "input_audio_buffer.append", "audio": 3 * SECOND, "ev
 
 @pytest.fixture
 def run(open_session, open_stream):
-    """Return a function that receives messages, and calls another one after the first part."""
+    """Return a function that receives messages and calls `interrupt` after the first part."""
 
     async def open_idle(settings, _on_events):
         stream = open_stream(settings)
@@ -46,7 +46,7 @@ def run(open_session, open_stream):
 
 
 def test_long_audio_is_received_in_parts_between_which_others_have_their_turns(run, streams):
-    """A turn of the event loop is short, and makes a part of one session; a commit comes after."""
+    """A turn of the event loop takes one part of one session; a commit waits for all parts."""
     seen = []
     run(lambda *_: seen.append([*streams[0].calls]), LONG, COMMIT)
 
@@ -62,7 +62,7 @@ def test_long_audio_is_received_in_parts_between_which_others_have_their_turns(r
     ids=["taken over", "lost"],
 )
 def test_the_samples_of_long_audio_that_is_interrupted_are_exact(run, streams, interrupt):
-    """A client that resumes sends the rest again."""
+    """A client that resumes sends the remaining samples again."""
     samples = run(interrupt, LONG)
 
     assert (24_000, [PART]) == (samples, [each for each in streams[0].calls if each == PART])
@@ -70,14 +70,14 @@ def test_the_samples_of_long_audio_that_is_interrupted_are_exact(run, streams, i
 
 @pytest.mark.parametrize("end", ["end", "_finish"], ids=["a shutdown", "a limit"])
 def test_a_session_that_ends_takes_all_that_came(run, streams, end):
-    """Also what waits for its turn; then come its words."""
+    """It takes the waiting parts, too, before its audio ends."""
     samples = run(lambda session, _queue: getattr(session, end)(), LONG)
 
     assert (72_000, [PART, PART, PART, ("end_audio",)]) == (samples, streams[0].calls)
 
 
 def test_a_commit_that_follows_in_the_same_message_ends_the_whole_of_it(run):
-    """Its protocol learns of the segment, and the seconds are those of all that came."""
+    """The protocol gets the segment, and `seconds` counts all audio that came."""
     seen = []
     run(lambda session, _: seen.append((session.audio.seconds, session.audio.commit())), LONG)
 
@@ -85,7 +85,7 @@ def test_a_commit_that_follows_in_the_same_message_ends_the_whole_of_it(run):
 
 
 def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
-    """Not from the second on in which it is."""
+    """No part before the bad sample is taken either."""
     audio = SessionAudio(StreamSettings(encoding="f32le"))
     samples = np.zeros(48_000, dtype=np.float32)
     samples[-1] = np.nan
@@ -96,14 +96,14 @@ def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
 
 
 def test_a_clear_drops_long_audio_that_came_before_it(run, streams):
-    """Also the parts that wait, and nothing of them comes later."""
+    """Waiting parts are dropped, too, and do not arrive later."""
     run(lambda session, _: session.audio.clear(), LONG)
 
     assert [PART, PART, PART, ("close",)] == streams[0].calls
 
 
 def test_a_refusal_costs_no_part_of_a_sample(open_stream):
-    """What follows in a stream of bytes would be shifted by it, and be noise."""
+    """Losing a byte would shift all bytes after it, and make them noise."""
     audio = SessionAudio(StreamSettings())
     audio.append(bytes(3))
     audio.drop_waiting()  # no stream could be opened
@@ -115,7 +115,7 @@ def test_a_refusal_costs_no_part_of_a_sample(open_stream):
 
 
 def test_what_a_protocol_raises_is_its_answer(open_session):
-    """Nothing that a client sends ends the session."""
+    """An error in a client's message does not end the session."""
 
     async def run():
         session = open_session()
@@ -131,7 +131,7 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
 
 
 def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, monkeypatch):
-    """Live clients do not wait behind those who send recordings."""
+    """Live clients do not wait behind clients that send recordings."""
     monkeypatch.undo()
     audio = SessionAudio(StreamSettings())
     audio.open(stream := open_stream(audio.settings))
@@ -146,10 +146,10 @@ def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, mo
 
 @pytest.mark.parametrize(("took", "seconds"), [(0.001, 0.0), (0.02, 0.04), (3600.0, 0.1)])
 def test_after_a_piece_of_long_work_others_have_twice_its_time(took, seconds):
-    """Not after a short one, and not for longer than a tenth of a second."""
+    """There is no pause after a short piece, and no pause exceeds a tenth of a second."""
     clock = Mock(return_value=0.0)
     turns = LongTurns(clock)
-    with turns.counted():
+    with turns.measured():
         clock.return_value = took
 
-    assert pytest.approx(seconds) == max(0.0, turns.seconds_left)
+    assert pytest.approx(seconds) == max(0.0, turns.pause_left)

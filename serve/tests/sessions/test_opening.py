@@ -1,4 +1,4 @@
-"""Sessions whose streams are opened while the event loop goes on, and those that are shut down."""
+"""Sessions whose streams are opened while the event loop keeps running, and their shutdown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MANUAL = '{"type": "session.update", "session": {"audio": {"input": {"turn_detec
 
 
 async def receive(session, queue, *messages):
-    """Let a session receive *messages*, one after another."""
+    """Pass *messages* to a session, one after another."""
     for message in messages:
         await session.receive(queue, message)
 
 
 async def opening(open_session, opener, *messages, **options):
-    """Begin a session that receives *messages*, and return when its stream is being opened."""
+    """Begin a session that receives *messages*; return while its stream is being opened."""
     session = open_session(open_stream=opener.open_stream, **options)
     queue = session.begin()
     receiving = asyncio.create_task(receive(session, queue, *messages))
@@ -33,7 +33,7 @@ async def opening(open_session, opener, *messages, **options):
 
 
 async def errors_of(queue):
-    """Return the errors among the messages of a queue that is closed."""
+    """Return the errors among the messages of a closed queue."""
     messages = []
     while (text := await queue.get()) is not None:
         messages.append(json.loads(text))
@@ -41,7 +41,7 @@ async def errors_of(queue):
 
 
 def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, streams):
-    """Messages after it wait for it."""
+    """Later messages wait until it is applied."""
 
     async def run():
         messages = (MANUAL, APPEND, APPEND, COMMIT)
@@ -61,13 +61,13 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, str
 def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
     open_session, streams, monkeypatch
 ):
-    """Several at once would keep everyone else waiting for seconds."""
+    """Several large messages at once would block everyone else for seconds."""
     monkeypatch.setattr("wlk_serve.sessions.session.LARGE_MESSAGE", len(APPEND) - 1)
 
     async def run():
         session = open_session()
         queue = session.begin()
-        async with session._service.long_turns.taken():  # by another one
+        async with session._service.long_turns.taken():  # by another session
             receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
             await turns()
             waits = session._protocol._takes_binary and session.audio.samples == 0
@@ -82,7 +82,7 @@ def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
 def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
     open_session, opener, streams
 ):
-    """The end of a turn can change them; the stream with the old ones gets no audio."""
+    """The end of a turn can change settings; a stream with old settings gets no audio."""
 
     async def run():
         session, _, receiving = await opening(open_session, opener, MANUAL, APPEND)
@@ -118,7 +118,7 @@ def test_a_session_waits_before_it_opens_another_stream(open_session, opener, mo
 
 
 def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_session, opener):
-    """The session goes on, and the next audio tries again."""
+    """The session continues, and the next audio tries again."""
 
     async def run():
         session, queue, receiving = await opening(open_session, opener, APPEND, APPEND)
@@ -141,7 +141,7 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_sessi
 
 
 def test_a_session_that_was_to_end_ends_although_its_stream_is_refused(open_session, opener):
-    """Its client waits for the end of the socket, and would wait until the idle limit."""
+    """Otherwise its client would wait for the end of the socket until the idle limit."""
 
     async def run():
         session, _, receiving = await opening(open_session, opener, APPEND)
@@ -164,7 +164,7 @@ def test_a_session_that_was_to_end_ends_although_its_stream_is_refused(open_sess
     ids=["dropped", "shut down", "taken over", "left"],
 )
 def test_a_stream_that_is_opened_too_late_is_closed(open_session, opener, streams, interrupt):
-    """Its message is not applied: a client that resumes sends it again."""
+    """The message is not applied, because a client that resumes sends it again."""
 
     async def run():
         session, queue, receiving = await opening(open_session, opener, APPEND, is_resumable=True)
@@ -187,7 +187,7 @@ def test_a_stream_that_is_opened_too_late_is_closed(open_session, opener, stream
 def test_only_a_session_that_goes_on_is_cut_and_closed_for_a_restart(
     open_session, message, is_resumable, code, cuts
 ):
-    """A client that keeps its audio may have the cut word recognised again; others know no cut."""
+    """A client that keeps its audio can have a cut word recognised again; others get no wlk.cut."""
 
     async def run():
         session = open_session(is_resumable=is_resumable)

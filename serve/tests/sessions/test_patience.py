@@ -13,7 +13,7 @@ LOST = 1006  # the close code of a socket without a close frame
 
 
 class Clock:
-    """The timers of an event loop, whose time a test moves."""
+    """The timers of an event loop, on a clock that the test moves."""
 
     def __init__(self):
         self.now = 0.0
@@ -24,7 +24,7 @@ class Clock:
         return self.now
 
     def call_later(self, delay, function):
-        """Call *function* in so many seconds."""
+        """Call *function* after *delay* seconds."""
         timer = SimpleNamespace(time=self.now + delay, function=function)
         timer.when = lambda: timer.time
         timer.cancel = lambda: self.timers.remove(timer) if timer in self.timers else None
@@ -32,7 +32,7 @@ class Clock:
         return timer
 
     def advance(self, seconds):
-        """Let time pass."""
+        """Let *seconds* pass."""
         end = self.now + seconds
         while due := [timer for timer in self.timers if timer.time <= end]:
             timer = min(due, key=lambda timer: timer.time)
@@ -52,18 +52,18 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def closed():
-    """Return the list that has the time at which the session was forgotten."""
+    """Return a list that receives the time at which the session is closed."""
     return []
 
 
 @pytest.fixture
 def session(open_session, clock, closed):
-    """Return a session that can be resumed."""
+    """Return a resumable session."""
     return open_session(is_resumable=True, on_closed=lambda: closed.append(clock.now))
 
 
 def test_a_session_that_is_over_waits_once(session, clock, closed):
-    """A client that resumes it again and again is refused in the end, and opens a new one."""
+    """A client that resumes it again and again is refused in the end, and opens a new session."""
     queue = session.begin()
     session.end()
     session.detach(queue, None)
@@ -72,14 +72,14 @@ def test_a_session_that_is_over_waits_once(session, clock, closed):
         session.detach(session.resume(0), None)
     clock.advance(THIRD)
 
-    clock.advance(1.0)  # the second chance of a client that a frozen process could not read
+    clock.advance(1.0)  # grace for a client that a frozen process could not read
 
     assert [RESUME_SECONDS + 1] == closed
     assert [] == clock.timers
 
 
 def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session, clock, closed):
-    """Its timers are late, and run before what waits in the sockets."""
+    """After a freeze, overdue timers run before waiting sockets are read."""
     session.detach(session.begin(), LOST)
     clock.now += RESUME_SECONDS + 6
     clock.advance(0)
@@ -90,7 +90,7 @@ def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session
 
 
 def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle(session, clock):
-    """A client that is idle after that is told so."""
+    """A client that stays idle after the freeze gets the error."""
     session.begin()
     clock.now += 1000
     ended = []
@@ -102,7 +102,7 @@ def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
-    """Each wait is as long as the first."""
+    """Each wait is as long as the first one."""
     session.detach(session.begin(), LOST)
     for _ in range(4):
         clock.advance(2 * THIRD)

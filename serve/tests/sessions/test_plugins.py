@@ -1,4 +1,4 @@
-"""Protocols of other distributions, which touch no file of wlk-serve."""
+"""Protocols that other distributions add without changes to wlk-serve."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAIT = 60.0  # seconds after which a test that waits has failed
 
 @pytest.fixture(scope="module")
 def hello():
-    """Return the module of the author's page."""
+    """Return the example module in docs/protocols.md."""
     page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
     code, _ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     module = ModuleType("wlk_protocol_hello")
@@ -43,7 +43,7 @@ def hello():
 
 @pytest.fixture(scope="module")
 def open_session(hello):
-    """Return how the page opens a session, but for the coded audio of the scripted backend."""
+    """Return the example's `open`, changed for the coded audio of the scripted backend."""
 
     def open_session(handshake):
         opening = hello.open_session(handshake)
@@ -54,7 +54,7 @@ def open_session(hello):
 
 
 async def read_message(reader):
-    """Read a message: its length in a line, then its bytes, of which none are the end of audio."""
+    """Read a message: a line with its length, then its bytes; length 0 ends the audio."""
     line = await reader.readline()
     if not line:
         return None
@@ -64,7 +64,7 @@ async def read_message(reader):
 
 @pytest.fixture(scope="module")
 def routes(hello, open_session):
-    """Return a protocol over a WebSocket, and the same one over TCP."""
+    """Return the example's protocol over a WebSocket and over TCP."""
     (route,) = hello.wlk_protocols()
     return [
         attrs.evolve(route, open=open_session),
@@ -81,7 +81,7 @@ def routes(hello, open_session):
 
 @pytest.fixture(scope="module")
 def served(serve):
-    """Return a context manager of a server: its netloc, the address of its TCP port, itself."""
+    """Return a context manager that yields a server's netloc, its TCP address and the server."""
 
     @contextmanager
     def served(routes, limits=None):
@@ -105,7 +105,7 @@ def served(serve):
 
 @pytest.fixture(scope="module")
 def server(served, routes):
-    """Return the addresses of a server that runs for all tests of the module."""
+    """Return the addresses of a server shared by all tests of the module."""
     with served(routes) as addresses:
         yield addresses
 
@@ -117,14 +117,14 @@ def words_of(messages):
 
 @pytest.fixture(scope="module")
 def expected():
-    """Return the words that the audio holds."""
+    """Return the words in the audio."""
     with Registry().load_backend("scripted") as backend:
         return [word.text.strip() for word in script_words(TOKENS, backend.vocabulary)]
 
 
 @pytest.mark.parametrize("size", [200, 3200, len(AUDIO)])
 def test_a_protocol_of_another_distribution_gets_every_word(server, expected, size):
-    """The page's example, with audio in messages of any size."""
+    """The documented example works with audio in messages of any size."""
     headers = {"authorization": "Token secret"}
     with connect(f"ws://{server[0]}/hello", additional_headers=headers) as client:
         first = json.loads(client.recv(WAIT))
@@ -155,7 +155,7 @@ def test_a_protocol_without_http_gets_every_word(server, expected):
 
 @pytest.mark.parametrize("data", [b"no length\n", b"5\nab", b"1" * 70_000])
 def test_a_message_that_is_none_ends_its_connection(server, data):
-    """Also half of one, and a line without an end; the server goes on."""
+    """So do half a message and an endless line; the server continues."""
     with socket.create_connection(server[1], timeout=WAIT) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
@@ -167,7 +167,7 @@ def test_a_message_that_is_none_ends_its_connection(server, data):
 def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
     hello, served, open_session
 ):
-    """Clients of other protocols know neither OpenAI's headers nor its errors."""
+    """Clients of other protocols use neither OpenAI's headers nor its errors."""
     (route,) = hello.wlk_protocols()
     route = attrs.evolve(
         route,
@@ -188,7 +188,7 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
 
 
 def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
-    """No slot is held by a client that is refused."""
+    """A refused client takes no place."""
     with (
         served(routes, Limits(max_sessions=1)) as (netloc, plain, _),
         connect(f"ws://{netloc}/hello", additional_headers={"x-api-key": "secret"}) as client,
@@ -204,7 +204,7 @@ def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
 
 
 def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(served, routes):
-    """It is not reset, neither after a refusal nor after the last words."""
+    """The connection is not reset, neither after a refusal nor after the last words."""
     with (
         served(routes, Limits(max_sessions=1)) as (_, plain, server),
         socket.create_connection(plain, timeout=WAIT) as client,
@@ -215,7 +215,7 @@ def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(se
         for connection in (client, refused):
             with connection.makefile() as lines:
                 first = json.loads(lines.readline())
-                assert server.server_state.tasks  # a shutdown waits for them
+                assert server.server_state.tasks  # a shutdown waits for these tasks
                 connection.sendall(100 * audio)
                 rest = [json.loads(line) for line in lines]
                 connection.sendall(100 * audio)
@@ -226,7 +226,7 @@ def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(se
 
 
 def test_a_client_without_http_that_stays_connected_is_left(monkeypatch):
-    """A shutdown does not wait for it for long."""
+    """A shutdown does not wait long for such a client."""
     monkeypatch.setattr(sockets, "_LINGER_SECONDS", 0.0)
 
     async def close():
@@ -239,7 +239,7 @@ def test_a_client_without_http_that_stays_connected_is_left(monkeypatch):
 
 
 def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):
-    """The log names it."""
+    """The log names the broken plugin."""
 
     def fail():
         raise ZeroDivisionError("a defect")

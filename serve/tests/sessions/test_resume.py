@@ -1,4 +1,4 @@
-"""What a session keeps for a client that loses its socket."""
+"""The messages that a session keeps for a client that loses its socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wlk_serve.sessions.messages import ResumeLog
 
 
 def decoded(messages):
-    """Return messages that are ready to be sent."""
+    """Return the decoded JSON of encoded messages."""
     return [json.loads(text) for _, text in messages]
 
 
@@ -26,12 +26,12 @@ KINDS = strategies.sampled_from(["delta", "completed", "wlk.hypothesis"])
 
 @pytest.fixture
 def log():
-    """Return the log of a session."""
+    """Return a session's log for resuming."""
     return ResumeLog("token", REPLACEABLE)
 
 
 def test_audio_is_acknowledged_once_a_second(log):
-    """The samples of every message count."""
+    """Samples of all messages count together."""
     acks = [log.acknowledge(samples, 8000) for samples in range(1000, 17_000, 1000)]
 
     found = [(ack["samples"], ack["messages"]) for batch in acks for ack in batch]
@@ -40,7 +40,7 @@ def test_audio_is_acknowledged_once_a_second(log):
 
 @pytest.mark.parametrize("last", [3, -1, 10**17])
 def test_a_number_that_was_never_sent_is_expired(log, last):
-    """Nothing is replayed to a client of another session."""
+    """So the client of another session gets no messages."""
     log.number([DELTA])
 
     with pytest.raises(RequestError) as caught:
@@ -50,7 +50,7 @@ def test_a_number_that_was_never_sent_is_expired(log, last):
 
 
 def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkeypatch):
-    """The newest messages are kept."""
+    """Only the newest messages are kept."""
     monkeypatch.setattr("wlk_serve.sessions.messages._MAX_KEPT_CHARACTERS", 500)
     log.number([DELTA] * 100)
 
@@ -64,7 +64,7 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkey
     strategies.lists(
         strategies.tuples(
             strategies.lists(KINDS, max_size=4),  # what the server sends
-            strategies.booleans(),  # whether the socket is lost then
+            strategies.booleans(),  # whether the socket is lost after that
             strategies.integers(0, 9),  # how many of the newest messages are lost with it
             strategies.integers(0, 50),  # samples that the client sends
             strategies.integers(0, 50),  # of them, samples that are lost
@@ -73,7 +73,7 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkey
     )
 )
 def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
-    """The client receives what it would have without losses, but for replaced messages."""
+    """The client gets the same messages as without losses, except for replaced ones."""
     log = ResumeLog("token", REPLACEABLE)
     sent, received, wire = [], [], []
     audio, arrived = [], []
@@ -108,7 +108,7 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
 
 
 def test_audio_that_comes_again_begins_with_a_whole_sample():
-    """The part of a sample before the loss would shift all audio after it by a byte."""
+    """An incomplete sample from before the loss would shift all later audio by a byte."""
     audio, stream, received = SessionAudio(StreamSettings()), SilentStream(StreamSettings()), []
     stream.receive = received.append
     audio.append(b"\0\1\2\3\4")

@@ -1,4 +1,4 @@
-"""Sessions that lose their sockets, over real ones."""
+"""Sessions that lose real sockets."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ UPDATE = {
 
 
 class Client:
-    """A client that numbers what it received, and sends again what did not arrive."""
+    """A client that tracks what it received, and sends again what did not arrive."""
 
     def __init__(self, address, stack):
         self._stack = stack
         self._url = address.replace("http", "ws") + "/realtime"
         audio = load_clip("demo").audio
         self.data = (np.clip(audio, -1, 1) * 32_767).astype("<i2").tobytes()
-        self.sent = 0  # bytes of it
+        self.sent = 0  # bytes of the audio
         self.events = []
         self.token = None
         self.socket = None
 
     @property
     def last(self):
-        """The number of the last event."""
+        """The number of the last received event."""
         return max((event.get("wlk_seq", 0) for event in self.events), default=0)
 
     @property
     def kinds(self):
-        """The types of the events."""
+        """The types of the received events."""
         return [event["type"] for event in self.events]
 
     def connect(self):
@@ -95,12 +95,12 @@ class Client:
             return closed.rcvd.code
 
     def lose(self):
-        """Let the connection end as by a network, without a close frame."""
+        """Drop the connection without a close frame, as a network failure does."""
         self.socket.socket.shutdown(sockets.SHUT_RDWR)
         self.socket.close()
 
     def text(self):
-        """Return the transcripts, after a check of the deltas."""
+        """Check the deltas; return the transcripts."""
         deltas = "".join(event["delta"] for event in self.events if event["type"] == DELTA)
         transcripts = [event["transcript"] for event in self.events if event["type"] == COMPLETED]
         assert "".join(transcripts) == deltas
@@ -109,7 +109,7 @@ class Client:
 
 @pytest.fixture(scope="module")
 def expected(address):
-    """Return the transcripts of a client whose network is perfect."""
+    """Return the transcripts of a client that loses no connection."""
     with ExitStack() as stack:
         client = Client(address, stack).connect()
         client.send_audio()
@@ -120,14 +120,14 @@ def expected(address):
 
 @pytest.fixture
 def open_client(address):
-    """Return a function that opens a session with a client, which is closed after the test."""
+    """Return a function that opens a session with a client, closed after the test."""
     with ExitStack() as stack:
         yield lambda other=address: Client(other, stack).connect()
 
 
 @pytest.mark.parametrize("cuts", [(1,), (0, 50, 51), (10, 20, 30, 40), (10**6,)])
 def test_a_client_that_loses_its_socket_misses_nothing(open_client, expected, cuts):
-    """Whatever was lost on the way is sent again, by both."""
+    """Both sides send again whatever was lost on the way."""
     client = open_client()
     for cut in cuts:
         client.send_audio(min(len(client.data), cut * CHUNK))
@@ -144,7 +144,7 @@ def test_a_client_that_loses_its_socket_misses_nothing(open_client, expected, cu
 
 
 def test_a_loss_before_the_last_words_loses_none(open_client, expected):
-    """A committed turn is decoded while its client is away, and sent when it returns."""
+    """A committed turn is decoded while its client is away, and sent when the client returns."""
     client = open_client()
     client.send_audio()
     client.commit()
@@ -160,7 +160,7 @@ def test_a_loss_before_the_last_words_loses_none(open_client, expected):
 def test_a_session_that_is_over_or_of_another_key_cannot_be_resumed(
     open_client, address, code, key
 ):
-    """A close with 1000 is no loss, and a token is of no use without its key."""
+    """A close with 1000 ends a session, and a token is useless without its key."""
     client = open_client()
     client.socket.close(code)
     url = f"{address.replace('http', 'ws')}/realtime"
@@ -175,7 +175,7 @@ def test_a_session_that_is_over_or_of_another_key_cannot_be_resumed(
 
 
 def test_a_second_socket_takes_the_session_over(open_client, expected):
-    """A client need not know that its old socket is dead."""
+    """A client need not wait for its old socket to fail."""
     client = open_client()
     client.send_audio(CHUNK)
     old = client.socket
@@ -192,7 +192,7 @@ def test_a_second_socket_takes_the_session_over(open_client, expected):
 
 
 def test_a_shutdown_delivers_the_words_of_a_waiting_session(digits, serve, open_client, expected):
-    """The client fetches them while the server drains."""
+    """The client gets them while the server drains."""
     with serve(digits) as (address, server):
         client = open_client(address)
         client.send_audio()

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from wlk_serve.sessions import messages
-from wlk_serve.sessions.messages import SendQueue, encoded
+from wlk_serve.sessions.messages import SendQueue, encode
 from wlk_serve.sessions.sockets import serve_session
 
 from .conftest import APPEND, turns
@@ -28,7 +28,7 @@ class Socket:
 
     sends: float
     messages: float
-    text: str = "{}"  # which is answered by an error
+    text: str = "{}"  # an invalid message, which is answered with an error
     error: Exception | None = None
     close_code: int | None = None
     taken: list = attrs.field(factory=list)
@@ -42,7 +42,7 @@ class Socket:
         return {"type": "websocket.receive", "text": self.text}
 
     async def send_text(self, text):
-        """Take a message, or take none any more."""
+        """Take a message, or block."""
         if len(self.taken) >= self.sends:
             if self.error is not None:
                 raise self.error
@@ -50,13 +50,13 @@ class Socket:
         self.taken.append(text)
 
     async def close(self, code):
-        """Keep the code."""
+        """Store the code."""
         self.close_code = code
 
 
 @pytest.fixture
 def run(open_session, monkeypatch):
-    """Return a function that serves a session over a socket until it is closed."""
+    """Return a function that serves a session over a socket until the session closes."""
     monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", 0.2)
     ends = []
 
@@ -83,7 +83,7 @@ def run(open_session, monkeypatch):
     ("messages", "seconds"), [(10, 0.2), (math.inf, 2.0)], ids=["takes nothing", "causes too much"]
 )
 def test_a_client_that_is_too_slow_is_closed(run, monkeypatch, caplog, messages, seconds):
-    """Its messages wait for a time and in a number that are bounded; the log has the code."""
+    """Time and number of its waiting messages are bounded; the log has the close code."""
     monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", seconds)
     socket = Socket(sends=1, messages=messages)
 
@@ -94,13 +94,13 @@ def test_a_client_that_is_too_slow_is_closed(run, monkeypatch, caplog, messages,
 
 
 def test_a_session_with_a_token_waits_after_its_client_was_too_slow(run):
-    """It can be resumed, because nothing of it was lost."""
+    """It can be resumed, because no message was lost."""
     assert run(Socket(sends=0, messages=1), is_resumable=True)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("closed"), ConnectionResetError()])
 def test_a_client_that_left_while_it_was_sent_a_message_may_come_back(run, caplog, error):
-    """Starlette and uvicorn raise RuntimeError for it, which is no defect of the server."""
+    """The RuntimeError that starlette and uvicorn then raise is not a defect of the server."""
     socket = Socket(sends=0, messages=0, error=error)
 
     assert run(socket, is_resumable=True)
@@ -108,7 +108,7 @@ def test_a_client_that_left_while_it_was_sent_a_message_may_come_back(run, caplo
 
 
 def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session, opener):
-    """Its socket is closed for a restart, and the opening is cancelled."""
+    """The socket closes for a restart, and the opening is cancelled."""
 
     async def run():
         client = Socket(sends=math.inf, messages=1, text=APPEND)
@@ -125,11 +125,11 @@ def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session
 
 def message(kind, number):
     """Return a message with a number."""
-    return encoded({"type": kind, "number": number})
+    return encode({"type": kind, "number": number})
 
 
 def drained(queue):
-    """Return the numbers of the messages that wait, with the end."""
+    """Return the numbers of the waiting messages, and the final None."""
 
     async def take():
         texts = []
@@ -141,7 +141,7 @@ def drained(queue):
 
 
 def test_a_newer_hypothesis_replaces_the_one_that_waits():
-    """Text that may change is sent in its newest form only; deltas are never replaced."""
+    """Only the newest hypothesis is sent; deltas are never replaced."""
     queue = SendQueue({"wlk.hypothesis"})
     kinds = ["wlk.hypothesis", "wlk.hypothesis", "delta", "delta", "wlk.hypothesis"]
     queue.put([message(kind, number) for number, kind in enumerate(kinds)])
@@ -151,7 +151,7 @@ def test_a_newer_hypothesis_replaces_the_one_that_waits():
 
 
 def test_a_message_of_any_length_is_sent(monkeypatch):
-    """The transcript of an hour is longer than the bound, and still one message."""
+    """The transcript of an hour exceeds the limit, but is one message."""
     monkeypatch.setattr(messages, "_MAX_CHARACTERS", 10)
     queue = SendQueue()
     queue.put([message("completed", 1)])
@@ -162,7 +162,7 @@ def test_a_message_of_any_length_is_sent(monkeypatch):
 
 @pytest.mark.parametrize(("name", "limit"), [("_MAX_MESSAGES", 2), ("_MAX_CHARACTERS", 40)])
 def test_a_queue_that_is_full_ends(monkeypatch, name, limit):
-    """A client that reads too slowly is closed instead of losing a message in the middle."""
+    """The socket of a slow client is closed, instead of dropping a message in the middle."""
     monkeypatch.setattr(messages, name, limit)
     queue = SendQueue()
     queue.put([message("delta", number) for number in range(3)])
@@ -172,7 +172,7 @@ def test_a_queue_that_is_full_ends(monkeypatch, name, limit):
 
 
 def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
-    """The client that causes them is not read until some are taken, or none will be any more."""
+    """Its client is not read until some messages are taken, or the queue is closed."""
     monkeypatch.setattr(messages, "_MAX_MESSAGES", 4)
     queue = SendQueue()
     queue.put([message("delta", 0)])

@@ -1,4 +1,4 @@
-"""WebM of a browser's recorder, piece by piece."""
+"""WebM from a browser's recorder, decoded piece by piece."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wlk_conformance.testing import connected_digits
 from wlk_core.audio import decode_file
 from wlk_serve.protocols import RequestError, WebmDecoder
 
-UNKNOWN = b"\x01" + b"\xff" * 7  # the size of an element while it is recorded
+UNKNOWN = b"\x01" + b"\xff" * 7  # the size of an element during recording
 BEGIN = b"\x1aE\xdf\xa3\x80" + b"\x18\x53\x80\x67" + UNKNOWN  # EBML, Segment
 CLUSTER = b"\x1f\x43\xb6\x75" + UNKNOWN + b"\xe7\x81\x00"  # at time 0
 OPUS_SILENCE = b"\xf8\xff\xfe"  # 20 ms
 
 
 def track(codec=b"A_OPUS", number=1, private=None):
-    """Return the entry of a track."""
+    """Return a track entry."""
     head = b"OpusHead\x01\x01" + bytes(2) + (48_000).to_bytes(4, "little") + bytes(3)
     fields = b"\xd7\x81" + bytes([number]) + b"\x86" + bytes([0x80 | len(codec)]) + codec
     private = head if private is None else private
@@ -35,7 +35,7 @@ def block(milliseconds=0, number=1, packet=OPUS_SILENCE, flags=0x80):
 
 
 def cluster(milliseconds):
-    """Return the beginning of a cluster and a block."""
+    """Return the beginning of a cluster, and one block."""
     return CLUSTER[:12] + b"\xe7\x84" + milliseconds.to_bytes(4) + block()
 
 
@@ -47,7 +47,7 @@ def speech():
 
 @pytest.fixture(scope="module")
 def recording(speech):
-    """Return speech as FFmpeg records it live, with a cluster a second."""
+    """Return speech as FFmpeg records it live, with one cluster per second."""
     file = io.BytesIO()
     with av.open(file, "w", format="webm", options={"live": "1"}) as container:
         stream = container.add_stream("libopus", rate=48_000, layout="mono")
@@ -62,7 +62,7 @@ def recording(speech):
 
 
 def samples(pieces):
-    """Return what pieces decode to, as float32."""
+    """Decode pieces to float32 samples."""
     decoder = WebmDecoder()
     data = b"".join(part for piece in pieces for part in decoder.decode(piece))
     return np.frombuffer(data, "<i2").astype(np.float32) / 32_768
@@ -70,16 +70,16 @@ def samples(pieces):
 
 @pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
 def test_pieces_of_any_size_are_the_samples_of_the_whole(recording, size):
-    """They are those of FFmpeg, but for the 7 ms that Opus puts in front."""
+    """The samples equal FFmpeg's, except for the 7 ms that Opus puts in front."""
     ours = samples(recording[i : i + size] for i in range(0, len(recording), size))
     whole = np.concatenate(list(decode_file(io.BytesIO(recording))))[112:]
 
-    assert 0 <= len(ours) - len(whole) < 320  # the last packet is filled with silence
+    assert 0 <= len(ours) - len(whole) < 320  # the last packet is padded with silence
     assert np.abs(ours[: len(whole)] - whole).max() < 1e-4
 
 
 def test_a_gap_between_blocks_is_silence():
-    """A recorder that was paused kept its clock; 30 ms are its jitter."""
+    """The clock of a paused recorder runs on; 30 ms count as jitter."""
     decoded = samples([BEGIN + track() + CLUSTER + block(0) + block(50) + block(1070)])
 
     assert abs(len(decoded) / 16_000 - 1.09) < 0.06
@@ -89,7 +89,7 @@ def test_a_gap_between_blocks_is_silence():
     "tracks", [(track(b"V_AV1", 2), track()), (track(), track(b"V_AV1", 2, b"av1"))]
 )
 def test_blocks_of_a_picture_are_left_out(tracks):
-    """A meeting may record its video too, before or after its sound."""
+    """A recorder may record video, too, in a track before or after the sound."""
     header = BEGIN + b"".join(tracks) + CLUSTER
     alone = samples([header + block() + block(20)])
 
@@ -97,7 +97,7 @@ def test_blocks_of_a_picture_are_left_out(tracks):
 
 
 def test_the_sound_before_damage_is_kept():
-    """Samples before the damage are returned, also those of the same message."""
+    """Samples before the damage are returned, even from the same message."""
     parts = WebmDecoder().decode(BEGIN + track() + CLUSTER + 50 * block() + b"\x00")
     kept = b""
     with pytest.raises(RequestError, match="damaged"):
@@ -112,7 +112,7 @@ def test_the_sound_before_damage_is_kept():
     [
         (b"RIFF....WAVE", "another format"),
         (BEGIN + bytes(20), "damaged"),
-        (BEGIN + track(b"A_AAC") + CLUSTER + block(), "no track with Opus"),
+        (BEGIN + track(b"A_AAC") + CLUSTER + block(), "no Opus track"),
         (BEGIN + track() + CLUSTER + block(flags=0x86), "several packets"),
         (BEGIN + track() + CLUSTER + b"\xa3\x10\xff\xff\xff", "16,777,215 bytes"),
         (BEGIN + track() + CLUSTER + block(packet=b"\xff" * 9), "damaged"),
@@ -123,14 +123,14 @@ def test_the_sound_before_damage_is_kept():
     ],
 )
 def test_what_is_no_webm_with_opus_is_refused(data, found):
-    """The message says what is expected and what came."""
+    """The error says what was expected and what came."""
     with pytest.raises(RequestError, match=f"WebM with Opus.*{found}"):
         samples([data])
 
 
 @given(strategies.lists(strategies.binary(max_size=60), max_size=6))
 def test_any_bytes_are_decoded_or_refused(pieces):
-    """Nothing else is raised, whatever follows the header."""
+    """Whatever follows the header, no other error is raised."""
     decoder = WebmDecoder()
     try:
         for piece in [BEGIN + track() + CLUSTER + block(), *pieces]:

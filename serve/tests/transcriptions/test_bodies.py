@@ -1,4 +1,4 @@
-"""Recordings that are the body of a request, as some protocols have them, over real sockets."""
+"""Recordings as request bodies, which some protocols use, over real sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDING = Path(clip_path("demo")).read_bytes()
 
 
 def open_recording(handshake):
-    """Return the words and the seconds of a recording; the query may ask for what is not there."""
+    """Answer with the words, speakers and seconds; the query may request what is not supported."""
     if "speed" in handshake.query:
         raise RequestError("expected no speed")
     request = TranscriptionRequest(
@@ -51,14 +51,14 @@ ROUTE = RecordingRoute(
 
 @pytest.fixture(scope="module")
 def post(digits, serve, fetch):
-    """Return a function that posts a body to the address, with a key in the query."""
+    """Return a function that posts a body to the route, with a key in the query."""
     with serve(digits, Limits(max_upload_bytes=1 << 20), routes=[ROUTE]) as (address, _):
         root = address.removesuffix("/v1")
         yield lambda body, query="key=secret": fetch(root, "POST", f"/toy?{query}", body)[:2]
 
 
 def test_the_answer_has_the_words_of_the_recording(digits, post):
-    """A format that FFmpeg knows, without any form around it."""
+    """The body can have any format that FFmpeg knows, and needs no form around it."""
     backend, _ = digits
     status, text = post(RECORDING)
 
@@ -70,7 +70,7 @@ def test_the_answer_has_the_words_of_the_recording(digits, post):
 
 
 def test_words_have_the_speakers_that_a_diarizer_found(digits, serve, fetch):
-    """Where the protocol asks for them; the second speaker begins after two seconds."""
+    """The protocol has to request speakers; the second one begins after two seconds."""
     spans = [SpeakerSpan("anna", 0.0, 2.0), SpeakerSpan("bert", 2.0, 60.0)]
     options = {"open_diarizer": lambda: ScriptedDiarizer(spans, max_delay=0.5), "routes": [ROUTE]}
     with serve(digits, **options) as (address, _):
@@ -93,7 +93,7 @@ def test_words_have_the_speakers_that_a_diarizer_found(digits, serve, fetch):
     ids=["no-key", "wrong-key", "field", "empty", "text", "large"],
 )
 def test_a_refusal_has_the_shape_of_the_protocol(post, body, query, status, reason):
-    """The header with a key, which the client of these tests sends too, is not where it looks."""
+    """The key in a header, which the test client also sends, does not count for this protocol."""
     found, text = post(body, query)
 
     assert status == found

@@ -22,13 +22,13 @@ NAMES = ("model", "language", "response_format", "stream", "temperature", "inclu
 
 @pytest.fixture
 def recognized(token):
-    """Return the events of two words of a recording of two seconds."""
+    """Return the events of a recording of two seconds with two words."""
     tokens = (token(" zero", 0.25, 0.5), token(" one", 1.0, 1.5, probability=0.25))
     return [Commit(tokens, 2.0), End(audio_time=2.0, stats=StreamStats(), latency=None)]
 
 
 def request(card, *fields, task="transcribe"):
-    """Return the request of a form for the served model."""
+    """Return the request in a form for the served model."""
     return parse_form([("model", "small"), *fields], card, task)
 
 
@@ -46,7 +46,7 @@ def body(card, events, *fields):
 
 
 def test_verbose_json_has_segments_and_on_request_words(card, recognized):
-    """Words have the confidence that OpenAI's do not have."""
+    """Words have a confidence, unlike OpenAI's."""
     verbose = ("response_format", "verbose_json")
     words = ("timestamp_granularities[]", "word")
 
@@ -76,7 +76,7 @@ def test_log_probabilities_come_when_they_are_included(card, recognized):
 
 
 def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
-    """White space before the first and after the last word is in no delta."""
+    """No delta has white space before the first or after the last word."""
     transcript = Transcript(request(card, ("stream", "true")))
     tokens = (*recognized[0].tokens, token(" two ", 1.6, 1.9))
     deltas = [event for part in tokens for event in transcript.add(Commit((part,), 2.0))]
@@ -92,7 +92,7 @@ def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
     [(BackendError("GPU 0 is lost"), True), (BackendError("diarizer", retryable=False), False)],
 )
 def test_a_failure_that_the_answer_cannot_do_without_is_raised(card, failure, is_final):
-    """Of the engine, or of a diarizer that was switched off; what is tried again is not."""
+    """The engine or a switched-off diarizer failed; a failure that is retried does not raise."""
     transcript = Transcript(request(card))
     transcript.add(Failure(BackendError("busy"), False, 1.0))
 
@@ -101,19 +101,19 @@ def test_a_failure_that_the_answer_cannot_do_without_is_raised(card, failure, is
 
 
 def test_lists_are_taken_with_and_without_brackets(card):
-    """OpenAI's SDK sends brackets, curl users often do not."""
+    """OpenAI's SDK sends brackets; curl users often do not."""
     forms = [request(card, (f"include{end}", "logprobs")) for end in ("", "[]")]
 
     assert all(form.has_logprobs for form in forms)
 
 
 def test_a_region_of_a_language_is_accepted(card):
-    """A tag such as en-US is the code en of the backend."""
+    """A tag such as en-US becomes the backend's code en."""
     assert "en" == request(card, ("language", "en-US")).language
 
 
 def test_what_cannot_be_honoured_is_named(card):
-    """No field is dropped in silence."""
+    """No field is ignored silently."""
     fields = [("temperature", "0.5"), ("keywords[]", "wlk"), ("chunking_strategy", "auto")]
 
     ignored = request(card, *fields).ignored
@@ -122,7 +122,7 @@ def test_what_cannot_be_honoured_is_named(card):
 
 
 def test_terms_are_those_of_every_field_that_has_some():
-    """OpenAI calls them keywords, and servers of faster-whisper hotwords."""
+    """OpenAI calls the field keywords, servers of faster-whisper call it hotwords."""
     spec = attrs.evolve(TOY, options=(standard_options.KEYTERMS,))
     fields = [("keywords[]", "wlk"), ("keywords[]", ""), ("hotwords", "Silero, gate")]
 
@@ -132,7 +132,7 @@ def test_terms_are_those_of_every_field_that_has_some():
 
 
 def test_a_name_that_no_header_can_carry_is_left_out(card):
-    """The names of fields are written into a header of the response."""
+    """The response lists the names of ignored fields in a header."""
     names = ["a\r\nset-cookie: x", "\u0442", "x" * 65, "good[0]"]
 
     assert ("good[0]",) == request(card, *((name, "1") for name in names)).ignored
@@ -158,7 +158,7 @@ def test_a_name_that_no_header_can_carry_is_left_out(card):
     ],
 )
 def test_a_wrong_field_is_named(card, fields, status, code, param):
-    """The error has the status, the code and the field."""
+    """The error has a status, a code and the field's name."""
     with pytest.raises(RequestError) as caught:
         request(card, *fields)
 
@@ -166,7 +166,7 @@ def test_a_wrong_field_is_named(card, fields, status, code, param):
 
 
 def test_a_model_that_does_not_translate_refuses_translations(card):
-    """The message names the address that works."""
+    """The message names the address to use instead."""
     with pytest.raises(RequestError, match="/v1/audio/transcriptions"):
         request(card, task="translate")
 
@@ -175,7 +175,7 @@ def test_a_model_that_does_not_translate_refuses_translations(card):
     fields=strategies.lists(strategies.tuples(strategies.sampled_from(NAMES), strategies.text()))
 )
 def test_no_form_raises_anything_but_a_request_error(fields):
-    """Any text in any field is a request or a refusal."""
+    """Any text in any field results in a request or a refusal."""
     try:
         parse_form(fields, ModelCard(name="small", spec=TOY), "transcribe")
     except RequestError as error:

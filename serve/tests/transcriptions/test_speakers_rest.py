@@ -1,4 +1,4 @@
-"""Speakers of recordings: OpenAI's diarized_json, and what is refused."""
+"""Speakers of recordings: OpenAI's diarized_json, and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def card(card):
 
 @pytest.fixture
 def events(token):
-    """Return the words of two speakers, and of an unknown one."""
+    """Return events with the words of two speakers, and of an unknown one."""
     words = tuple(
         token(f" {text}", start, start + 0.5)
         for text, start in [("zero", 0.25), ("one", 1.0), ("two", 3.5)]
@@ -40,12 +40,12 @@ def events(token):
 
 
 def request(card, *fields, task="transcribe"):
-    """Return the request of a form."""
+    """Return the request in a form."""
     return parse_form([("model", "small"), DIARIZED, *fields], card, task)
 
 
 def test_diarized_json_has_the_fields_of_openai_and_no_other(card, events):
-    """Numbers become letters; `speaker` is a text where it is unknown too; a stream sends them."""
+    """Numbers become letters, unknown speakers have a name, too, and streams send segments."""
     transcript = Transcript(request(card), speaker_delay=1.0)
     sent = [record for event in events for record in transcript.add(event)]
     media_type, body = transcript.render()
@@ -69,7 +69,7 @@ def test_diarized_json_has_the_fields_of_openai_and_no_other(card, events):
 
 
 def test_a_server_without_a_diarizer_names_the_remedy(card):
-    """The client reads which field cannot be honoured, and its user what to start."""
+    """The error names the field that cannot be honoured, and the command to start."""
     with pytest.raises(RequestError, match="start it with: wlk-core serve --diarizer NAME") as no:
         request(attrs.evolve(card, speaker_delay=None))
 
@@ -79,7 +79,7 @@ def test_a_server_without_a_diarizer_names_the_remedy(card):
 
 
 def test_a_translation_has_no_speakers(card):
-    """OpenAI's translations take no diarized_json either."""
+    """OpenAI's translations do not support diarized_json either."""
     spec = attrs.evolve(card.spec, capabilities={*card.spec.capabilities, "translation"})
 
     with pytest.raises(RequestError, match="use /v1/audio/transcriptions"):
@@ -87,7 +87,7 @@ def test_a_translation_has_no_speakers(card):
 
 
 def test_known_speakers_are_named_as_ignored(card):
-    """Neither names nor recordings of speakers change a diarizer."""
+    """Names and recordings of known speakers have no effect on the diarizer."""
     fields = [("known_speaker_names[]", "anna"), ("known_speaker_references[]", "data:...")]
     fields += [("include[]", "logprobs"), ("timestamp_granularities[]", "word")]
 
@@ -101,5 +101,5 @@ def test_known_speakers_are_named_as_ignored(card):
     [(0, "A"), (25, "Z"), (26, "AA"), (53, "BBB"), (-1, "-1"), ("anna", "anna"), (None, "unknown")],
 )
 def test_a_number_becomes_a_letter(speaker, name):
-    """Speakers are A to Z, AA, ... as OpenAI names unknown ones; names stay."""
+    """Numbers become A to Z, AA, ... as in OpenAI's API; names are unchanged."""
     assert name == speaker_name(speaker)

@@ -1,4 +1,4 @@
-"""Forms with a recording, and what ends a request early."""
+"""Forms with a recording, and requests that end early."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BODY = (
 
 
 def request(chunks, content_type=TYPE):
-    """Return a request whose body comes in *chunks*, and then the disconnect."""
+    """Return a request whose body comes in *chunks*, followed by a disconnect."""
     chunks = [*chunks]
     messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
     messages += [{"type": "http.request"}, {"type": "http.disconnect"}]
@@ -69,7 +69,7 @@ def parsed(chunks, content_type=TYPE):
 
 @given(strategies.lists(strategies.integers(0, len(BODY)), max_size=8))
 def test_a_form_is_the_same_however_it_is_cut(places):
-    """Fields may come before and after the file."""
+    """Fields can come before and after the file."""
     cuts = [0, *sorted(places), len(BODY)]
     chunks = [BODY[a:b] for a, b in pairwise(cuts)]
 
@@ -100,7 +100,7 @@ def test_a_form_is_the_same_however_it_is_cut(places):
     ],
 )
 def test_what_is_no_form_with_a_recording_is_one_error(body, content_type, code):
-    """A recording that did not come whole is none."""
+    """An incomplete recording is an error, too."""
     with pytest.raises(RequestError) as caught:
         parsed([body], content_type)
 
@@ -109,10 +109,10 @@ def test_what_is_no_form_with_a_recording_is_one_error(body, content_type, code)
 
 @given(
     strategies.binary(max_size=200),
-    strategies.text(strategies.characters(max_codepoint=255), max_size=30),  # of any header
+    strategies.text(strategies.characters(max_codepoint=255), max_size=30),  # in any header
 )
 def test_no_bytes_make_a_form_fail_in_another_way(body, content_type):
-    """Whatever a client sends."""
+    """The error is the same whatever a client sends."""
     for kind in (TYPE, f"multipart/form-data; boundary={content_type}", content_type):
         for start in (b"", b"--x\r\n"):
             with pytest.raises(RequestError) as caught:
@@ -136,7 +136,7 @@ async def _sent():
 def test_a_body_that_is_too_large_or_stops_coming_is_refused(
     monkeypatch, length, receive, status, code
 ):
-    """By its header before any byte is read, or as it comes; its place of the server is free."""
+    """It is refused by its header, before any byte is read, or while it arrives."""
     monkeypatch.setattr("wlk_serve.transcriptions.route._WAIT_SECONDS", 0.01)
     asked = SimpleNamespace(headers=Headers({"content-length": length}), receive=receive)
 
@@ -147,17 +147,17 @@ def test_a_body_that_is_too_large_or_stops_coming_is_refused(
 
 
 def test_a_disk_without_room_for_a_recording_is_one_error(monkeypatch):
-    """It is no defect of the server, and the next recording may be shorter."""
+    """A full disk is not a defect of the server, and the next recording may be shorter."""
     full = AsyncMock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
     monkeypatch.setattr("starlette.datastructures.UploadFile.write", full)
-    with pytest.raises(RequestError, match="recording not kept: No space left") as refused:
+    with pytest.raises(RequestError, match="could not be stored: No space left") as refused:
         parsed([BODY])
     assert 507 == refused.value.status
 
 
 @pytest.mark.parametrize("name", ["known_speaker_references", "known_speaker_references[]"])
 def test_recordings_of_known_speakers_are_left_out(name):
-    """They are megabytes each, and the request only needs to know that they came."""
+    """Each has megabytes, and the request only needs to know that they came."""
     fields, _ = parsed([part(name, b"data:audio/wav;base64," + b"A" * (3 << 20)) + BODY])
 
     assert (name, "") == fields[0]
@@ -165,7 +165,7 @@ def test_recordings_of_known_speakers_are_left_out(name):
 
 @pytest.mark.parametrize("end", [Upload.close, None], ids=["shutdown", "client-left"])
 def test_a_transcription_that_nobody_waits_for_is_given_up(end):
-    """A client that is there gets 503 before the process ends."""
+    """In a shutdown, a client that still waits gets 503 before the process ends."""
 
     async def answer():
         upload = Upload(Metrics(), Limits())
@@ -185,7 +185,7 @@ async def _disconnect():
 
 
 def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
-    """OpenAI's SDK raises it as an APIError; it names no cause."""
+    """OpenAI's SDK raises the event as an APIError; it does not disclose the cause."""
 
     async def recognize(*_):
         yield Commit((token("zero"),), 1.0)

@@ -1,4 +1,4 @@
-"""Recordings over real sockets: who waits for them, and what a shutdown does."""
+"""Recordings over real sockets: they do not block others, and a shutdown refuses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def transcript(digits):
-    """Return what the core makes of the clip."""
+    """Return the core's transcript of the clip."""
     backend, _ = digits
     return backend.transcribe(clip_path("demo"), language="en").text
 
@@ -30,7 +30,7 @@ def transcript(digits):
 def test_an_answer_is_written_outside_the_event_loop(
     address, post_form, transcript, monkeypatch, field
 ):
-    """Sessions go on while the words of a long recording become text."""
+    """Sessions continue while the words of a long recording are serialised."""
     loops = []
 
     def noting_loop(write):
@@ -51,7 +51,7 @@ def test_an_answer_is_written_outside_the_event_loop(
 
 
 def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serve):
-    """The answer is 503, which clients repeat, and not the end of the connection."""
+    """The answer is 503, on which clients retry, and not a dropped connection."""
     with serve(digits) as (address, server):
         url = urlsplit(address)
         with socket.create_connection((url.hostname, url.port), 60) as client:

@@ -1,4 +1,4 @@
-"""Lets the tests import the tools, and gives them a voice whose clips are tones."""
+"""Let the tests import the tools, and give them a voice whose clips are tones."""
 
 from __future__ import annotations
 

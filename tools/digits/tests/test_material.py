@@ -34,7 +34,7 @@ ROUND_TRIPS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Eight-kHz recordings of two speakers, takes 4 and 5 of each digit."""
+    """Return recordings of two speakers at 8 kHz, takes 4 and 5 of each digit."""
     for speaker in ("anna", "bert"):
         for digit in range(10):
             for take in (4, 5):
@@ -102,7 +102,7 @@ def test_no_two_synthetic_speakers_are_the_same() -> None:
 
 
 def test_an_accent_spells_all_ten_digits() -> None:
-    """A word too few would shift all that follow it."""
+    """A missing word would shift all that follow it."""
     spellings = [*ACCENTS.values(), *OTHER_SPELLINGS.values()]
 
     assert {len(DIGITS)} == {len(spelling.split()) for spelling in spellings}
@@ -110,7 +110,7 @@ def test_an_accent_spells_all_ten_digits() -> None:
 
 @pytest.mark.parametrize(("codec", "bit_rate"), ROUND_TRIPS)
 def test_a_round_trip_leaves_every_sound_where_it_was(codec: Codec, bit_rate: int) -> None:
-    """A tone between silences comes back as long as it went, its edges within 20 ms."""
+    """Audio keeps its length, and the edges of a tone between silences move by at most 20 ms."""
     silence = np.zeros(SAMPLE_RATE // 2, np.float32)
     sent = np.concatenate([silence, tone(700, 0.5), silence])
 
@@ -125,7 +125,7 @@ def test_a_round_trip_leaves_every_sound_where_it_was(codec: Codec, bit_rate: in
 
 
 def test_clips_lie_at_the_times_of_their_words() -> None:
-    """Between the start and the end of a word there is its clip, elsewhere silence."""
+    """Between the start and the end of a word is its clip, and elsewhere silence."""
     mixture = assemble([(3, tone(400, 0.3)), (3, tone(400, 0.2))], [0.5, 9.0], lead=0.25, tail=0.75)
 
     times = [(word.digit, word.start, word.end) for word in mixture.words]

@@ -41,7 +41,7 @@ def test_the_loss_adds_up_every_alignment_that_the_windows_allow():
 
 
 def test_the_features_are_those_of_the_extractor(monkeypatch):
-    """Another voice apart, a training sees what a stream does."""
+    """Apart from disturbances, training sees the features of a stream."""
     monkeypatch.setattr(training, "disturb", lambda features, _rng: features)
     audio = 0.1 * np.random.default_rng(0).standard_normal(8000).astype(np.float32)
     padded = np.pad(audio, (0, 8000))

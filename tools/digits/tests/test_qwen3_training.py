@@ -1,4 +1,4 @@
-"""What needs torch: a step of training, decoding, and the directory that is shipped."""
+"""The parts that need torch: a step of training, decoding, and the exported directory."""
 
 from __future__ import annotations
 

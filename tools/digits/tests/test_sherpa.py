@@ -25,7 +25,7 @@ MIXTURE = Mixture(audio=np.zeros(32_000, np.float32), words=WORDS)
 
 
 def test_tokens_are_emitted_about_when_they_are_due(monkeypatch):
-    """Until one is emitted it is the target, or a model that missed its frame would never do so."""
+    """A token stays the target until it is emitted, or a model that missed it never emits it."""
     monkeypatch.setattr("train_sherpa.happens", lambda *_: False)  # no spurious and no wrong tokens
     for seed in range(50):
         contexts, tokens = align(MIXTURE, 45, np.random.default_rng(seed))

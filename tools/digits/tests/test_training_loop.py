@@ -12,19 +12,19 @@ PLAN = training_loop.Plan(seconds=3600.0, learning_rate=0.1, done=0.0, from_scra
 
 
 class Hands:
-    """A clock that is over when three steps have been made."""
+    """A clock by which the course is over after three steps."""
 
     def __init__(self, calls: list[tuple[int, int, float]]) -> None:
         self.plan = PLAN
         self.calls = calls
 
     def tick(self) -> float:
-        """Return how far the course is."""
+        """Return the share of the course that is over."""
         return 1.0 if len(self.calls) == 3 else 0.5
 
 
 def test_a_course_stores_an_average_of_its_weights_and_ends() -> None:
-    """Not the last ones; and a step receives its batch, its number and the progress."""
+    """It does not store the last ones; a step receives its batch, its number and the progress."""
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.zeros_(model.weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)

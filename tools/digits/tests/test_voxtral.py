@@ -39,7 +39,7 @@ def mixture(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
 def test_what_is_written_is_read_back_with_its_times(
     tekken: TekkenTokenizer, delay: int, pad: int
 ) -> None:
-    """Streams turn the targets into the words, each ending within a step after its end."""
+    """A stream turns the targets into the words, each with an end at most a step late."""
     spoken = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
     ids = stream_ids(spoken, pad + 50 + delay + 11, delay, pad)
     text = StreamingDetokenizer(tekken)

@@ -36,7 +36,7 @@ MIXTURE = Mixture(audio=np.zeros(16_000 * 4, np.float32), words=WORDS)
 
 
 def test_every_compact_token_keeps_its_row_and_all_others_share_one() -> None:
-    """Rows that were never trained are all the last compact row, so that they compress away."""
+    """Rows that were never trained all equal the last compact row, so they compress well."""
     full = expand(np.arange(COMPACT_SIZE + 1, dtype=np.float32)[:, None])
 
     assert full.shape == (FULL_SIZE, 1)
@@ -58,7 +58,7 @@ def test_padding_is_that_of_the_engine(*, zero_padded: bool, value: float) -> No
 
 
 def test_a_word_looks_most_at_its_own_middle() -> None:
-    """No share lies before it or after the next onset; the gap before that is as its own edge."""
+    """It looks neither before it nor beyond the next onset, and just before that as at its edge."""
     look = word_look(WORDS[1], WORDS[2].start, 200)
 
     times = (np.arange(200) + 0.5) / POSITIONS_PER_SECOND
@@ -71,7 +71,7 @@ def test_a_word_looks_most_at_its_own_middle() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_text_is_the_words_in_order(seed: int) -> None:
-    """Whatever else is written, the words after the start of the transcript are those spoken."""
+    """The words after the start of the transcript are those spoken, whatever else is written."""
     target = draw_target(MIXTURE, 200, np.random.default_rng(seed), with_timestamps=bool(seed % 2))
 
     text = target.tokens[target.first_row :]

@@ -1,1 +1,1 @@
-"""Measures of annotators: who speaks, when a turn ends, and translations."""
+"""Metrics of annotators: who speaks, when a turn ends, and how good a translation is."""

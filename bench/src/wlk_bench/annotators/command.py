@@ -1,4 +1,4 @@
-"""The command wlk-bench annotator."""
+"""The command `wlk-bench annotator`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wlk_bench.report import grid, print_table
 from wlk_core.cli.options import pairs_option
 
 ANNOTATOR_SCHEMA = "wlk-bench-annotator/1"
-#: By the kind of an annotator: the module that measures it, and what it needs of a recording.
+#: For each kind of annotator, the module that measures it and the reference that it requires.
 _MEASURES = {
     "diarizer": ("speakers", "turns"),
     "turn-detector": ("turns", "turns"),
@@ -28,10 +28,10 @@ _MEASURES = {
 @click.argument("name", metavar="NAME[=MODEL]")
 @click.argument("manifest", type=click.Path(path_type=Path, exists=True))
 @pairs_option("--option", "options", "An option of the annotator")
-@click.option("--limit", type=click.IntRange(min=1), help="Use so many recordings only.")
+@click.option("--limit", type=click.IntRange(min=1), help="Use at most this many recordings.")
 @click.option("--chunk-seconds", type=FiniteRange(0.01, 60), default=0.1, show_default=True,
-              help="Audio given at a time.")  # fmt: skip
-@output_option(help="Write the figures, JSON, to this file.")
+              help="Seconds of audio in a chunk.")  # fmt: skip
+@output_option(help="Write the figures to this file, as JSON.")
 def annotator(
     *,
     name: str,
@@ -45,7 +45,7 @@ def annotator(
     Measure a diarizer, a turn detector or a translator.
 
     MANIFEST is JSON lines with "audio" and, in seconds, "turns": [["ann", 0.3, 4.1], ...]; for a
-    translator, which works in real time, "words": [["what", 0.3, 0.5], ...] and "translation".
+    translator, which is fed in real time, "words": [["what", 0.3, 0.5], ...] and "translation".
     """
     from wlk_bench.annotators.playing import play  # noqa: PLC0415 -- brings numpy
     from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
@@ -56,7 +56,7 @@ def annotator(
     registry = Registry()
     kind: Any = registry.model_spec(name.partition("=")[0]).kind
     if kind not in _MEASURES:
-        raise DataError(f"expected an annotator, got the {kind} {name}; measure it with run")
+        raise DataError(f"expected an annotator, got the {kind} {name}; use wlk-bench run")
     subject, needs = _MEASURES[kind]
     with extra("annotators"):
         measures = import_module(f"wlk_bench.annotators.{subject}")
@@ -64,8 +64,8 @@ def annotator(
     for sample in dataset.samples:
         if not (sample.turns if needs == "turns" else sample.reference.words):
             raise DataError(f'expected "{needs}" of {sample.id} in {manifest}, got none')
-    with closing(registry.load_annotator(kind, name, **parse_pairs(options))) as part:
-        played = [(each, play(each, kind, part, chunk_seconds)) for each in dataset.samples]
+    with closing(registry.load_annotator(kind, name, **parse_pairs(options))) as loaded:
+        played = [(each, play(each, kind, loaded, chunk_seconds)) for each in dataset.samples]
     figures = {"recordings": len(played), **measures.figures(played)}
     table = ((label, _shown(value)) for label, value in figures.items())
     print_table(grid(f"{name.partition('=')[0]} on {dataset.name}", table))

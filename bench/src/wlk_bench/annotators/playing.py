@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Heard:
-    """An event of a session, and the time on the clock of the stream at which it came."""
+class TimedEvent:
+    """An event of a session, and the time on the stream's clock at which it was reported."""
 
     event: Event
     wall: float
 
 
-Played: TypeAlias = "Sequence[tuple[Sample, list[Heard]]]"
+Played: TypeAlias = "Sequence[tuple[Sample, list[TimedEvent]]]"
 
 
 class KnownWords:
-    """What a session calls of a stream, without a model: a word is final when it was spoken."""
+    """A stand-in for a stream, without a model: it commits each known word once it is spoken."""
 
     stats = StreamStats()
 
@@ -47,20 +47,20 @@ class KnownWords:
         self._time = 0.0
 
     def insert_audio_chunk(self, audio: NDArray[np.float32], _end_time: float) -> None:
-        """Move the clock over float32[n]."""
+        """Advance the clock by the length of float32[n]."""
         self._time += len(audio) / SAMPLE_RATE
 
     def end_silence(self, seconds: float) -> None:
-        """Move the clock over a pause."""
+        """Advance the clock by a pause."""
         self._time += seconds
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a word was spoken and is not committed."""
+        """Whether a word has been spoken but not committed."""
         return bool(self._words) and self._words[0].end <= self._time
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Commit what was spoken; no word is held back for `is_last`."""
+        """Commit the words spoken so far; `is_last` changes nothing, as no word is held back."""
         del is_last
         committed = []
         while self.has_backlog:
@@ -70,12 +70,12 @@ class KnownWords:
     start_silence = finish = process_iter
 
     def get_buffer(self) -> Transcript:
-        """Return no hypothesis."""
+        """Return an empty hypothesis."""
         return Transcript()
 
 
 def audio_of(sample: Sample) -> Iterator[NDArray[np.float32]]:
-    """Return the audio of a line of a manifest, in which no pauses are reported."""
+    """Return the audio of a sample from a manifest, which contains no `Pause`."""
     return cast("Iterator[NDArray[np.float32]]", sample.audio())
 
 
@@ -86,30 +86,30 @@ def play(
     chunk_seconds: float,
     *,
     clock: Clock | None = None,
-) -> list[Heard]:
+) -> list[TimedEvent]:
     """
-    Give *sample* in chunks to a session with a gate and *annotator*; return what happened.
+    Feed *sample* in chunks to a session with a gate and *annotator*; return the session's events.
 
-    Only a translator is played to in real time: it works in a thread of its own.  Raises the error
-    of an annotator that fails.
+    Only a translator is fed in real time, because it works in a thread of its own.  If the
+    annotator fails, its error is raised.
     """
     clock = clock or Clock(is_paced=kind == "translator")
     annotator.reset()
     tokens = (ASRToken(each.start, each.end, f" {each.text}") for each in sample.reference.words)
     words: Any = KnownWords(tokens)
     session = Session(words, gate=silence_gate(), **{kind.replace("-", "_"): annotator})
-    heard: list[Heard] = []
+    events: list[TimedEvent] = []
 
-    def take(call: Callable[[], list[Event]]) -> None:
+    def record(call: Callable[[], list[Event]]) -> None:
         for event in call():
             if isinstance(event, Failure):
                 raise event.error
-            heard.append(Heard(event, clock.now))
+            events.append(TimedEvent(event, clock.now))
 
     samples = 0
     for chunk in rechunk(audio_of(sample), round(chunk_seconds * SAMPLE_RATE)):
         samples += len(chunk)
         clock.wait_for(samples / SAMPLE_RATE)
-        take(partial(session.feed, chunk))
-    take(session.finish)
-    return heard
+        record(partial(session.feed, chunk))
+    record(session.finish)
+    return events

@@ -1,4 +1,4 @@
-"""The diarization error rate, confusion at changes of speaker, and the latency of labels."""
+"""Diarization error rate, confusion near changes of speaker, and the latency of labels."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from wlk_bench.reference import ReferenceTurn
     from wlk_core.tokens import SpeakerSpan
 
-COLLARS = (0.0, 0.25)  #: seconds around each boundary, half before it, that do not count
-NEAR_SECONDS = 0.5  # from a change of speaker
+COLLARS = (0.0, 0.25)  #: seconds around each boundary, half on either side, that do not count
+NEAR_SECONDS = 0.5  # on either side of a change of speaker
 
 
 @attrs.frozen
 class DiarizationErrors:
-    """Seconds of speech, counted for each speaker: all of the reference, and the errors."""
+    """Seconds of speech in the reference and of errors, summed over the speakers."""
 
     total: float
     missed: float
     false_alarm: float
     confusion: float
-    confusion_near: float  #: of the confusion, what is within NEAR_SECONDS of a change of speaker
+    confusion_near: float  #: confusion within NEAR_SECONDS of a change of speaker
 
     @property
     def errors(self) -> float:
@@ -47,7 +47,7 @@ def diarization_errors(
     """
     Compare *spans* with the reference, as `DiarizationErrorRate` of pyannote.metrics does.
 
-    A speaker found stands for one of the reference at most, so that they share the most seconds.
+    Detected and reference speakers are paired one to one, so as to share as much time as possible.
     """
     borders = [time for each in turns for time in (each.start, each.end)]
     ordered = sorted(turns, key=lambda turn: turn.start)
@@ -58,11 +58,11 @@ def diarization_errors(
     edges = np.unique([*borders, *ends, *np.ravel(left_out), *np.ravel(near)])
     times, seconds = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     seconds[_within(times, left_out)] = 0.0
-    said, found = _active(times, turns), _active(times, spans)
-    rows, columns = linear_sum_assignment((said * seconds) @ found.T, maximize=True)
-    right = (said[rows] & found[columns]).sum(axis=0)
-    speakers, labels = said.sum(axis=0), found.sum(axis=0)
-    confused = (np.minimum(speakers, labels) - right) * seconds
+    spoken, labelled = _active(times, turns), _active(times, spans)
+    rows, columns = linear_sum_assignment((spoken * seconds) @ labelled.T, maximize=True)
+    correct = (spoken[rows] & labelled[columns]).sum(axis=0)
+    speakers, labels = spoken.sum(axis=0), labelled.sum(axis=0)
+    confused = (np.minimum(speakers, labels) - correct) * seconds
     return DiarizationErrors(
         total=float(speakers @ seconds),
         missed=float(np.maximum(speakers - labels, 0) @ seconds),
@@ -91,20 +91,20 @@ def _active(
 
 
 def figures(played: Played) -> dict[str, Any]:
-    """Return the figures of a diarizer: shares are fractions, delays are seconds of audio."""
+    """Return the figures of a diarizer: rates are fractions, delays are seconds of audio."""
     errors: dict[float, list[DiarizationErrors]] = {collar: [] for collar in COLLARS}
     delays: list[float] = []
     complete = 0
-    for sample, heard in played:
-        labels = [h.event for h in heard if isinstance(h.event, SpeakerTurn)]
+    for sample, events in played:
+        labels = [each.event for each in events if isinstance(each.event, SpeakerTurn)]
         spans = [label.span for label in labels]
         delays += [label.audio_time - label.span.end for label in labels]
-        for collar, found in errors.items():
-            found.append(diarization_errors(sample.turns, spans, collar))
+        for collar, scored in errors.items():
+            scored.append(diarization_errors(sample.turns, spans, collar))
         complete += len({t.speaker for t in sample.turns}) == len({s.speaker for s in spans})
     return {
         "with the true number of speakers": complete,
-        **{f"DER, collar of {collar:g} s": _pooled(found) for collar, found in errors.items()},
+        **{f"DER, collar of {collar:g} s": _pooled(scored) for collar, scored in errors.items()},
         "delay of a label after its speech": Distribution.figures(delays, "p50", "p95", "max"),
     }
 
@@ -117,6 +117,6 @@ def _pooled(errors: Sequence[DiarizationErrors]) -> dict[str, float | None]:
     near = pooled_rate([(each.confusion_near, each.confusion) for each in errors])
     return {
         **parts.pop("errors"),
-        **{name: found["rate"] for name, found in parts.items()},
+        **{name: part["rate"] for name, part in parts.items()},
         "of it near changes": near["rate"],
     }

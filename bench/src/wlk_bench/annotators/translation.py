@@ -1,4 +1,4 @@
-"""Translations: chrF and BLEU, how late each clause comes, and whether each word came once."""
+"""Translation metrics: chrF and BLEU, the delay of each clause, and words translated once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def figures(played: Played) -> dict[str, Any]:
     pairs: list[tuple[str, str]] = []
     delays: list[float] = []
     words = once = 0
-    for sample, heard in played:
-        texts = [(h.wall, h.event.text) for h in heard if isinstance(h.event, Translation)]
-        commits = [(h.wall, h.event.tokens) for h in heard if isinstance(h.event, Commit)]
+    for sample, events in played:
+        texts = [(e.wall, e.event.text) for e in events if isinstance(e.event, Translation)]
+        commits = [(e.wall, e.event.tokens) for e in events if isinstance(e.event, Commit)]
         spoken = [(wall, token) for wall, tokens in commits for token in tokens]
         for wall, text in texts:
             ends = [at for at, token in spoken if token.end <= text.end]
@@ -35,10 +35,10 @@ def figures(played: Played) -> dict[str, Any]:
             once += sum(holds) == 1
         pairs.append((" ".join(text.text for _, text in texts), sample.translation))
     known = [pair for pair in pairs if pair[1]]
-    found, true = [text for text, _ in known], [[text for _, text in known]]
+    translations, references = [text for text, _ in known], [[text for _, text in known]]
     return {
-        "chrF": corpus_chrf(found, true).score if known else None,
-        "BLEU": corpus_bleu(found, true).score if known else None,
+        "chrF": corpus_chrf(translations, references).score if known else None,
+        "BLEU": corpus_bleu(translations, references).score if known else None,
         "delay after the commit of a clause": Distribution.figures(delays, "p50", "p90", "max"),
         "words": words,
         "words in one translation": once,

@@ -1,1 +1,1 @@
-"""Measure how many sessions one machine keeps in real time."""
+"""Measure how many sessions one machine sustains in real time."""

@@ -1,4 +1,4 @@
-"""The command wlk-bench capacity, its report and its tables."""
+"""The command `wlk-bench capacity`, its report and its tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wlk_bench.capacity.measurement import PacedRun
 
 CAPACITY_SCHEMA = "wlk-bench-capacity/2"
-_QUIET_CORES = 0.1  # that other processes use on a quiet machine
+_QUIET_CORES = 0.1  # cores; on a quiet machine other processes use no more
 _MILLI = 1000.0
 _COUNT = click.IntRange(min=1)
 _SECONDS = FiniteRange(min=0, min_open=True)
@@ -32,24 +32,24 @@ _SECONDS = FiniteRange(min=0, min_open=True)
 @click.argument("backend")
 @click.option("--model", help="Size alias, repository id or local directory.")
 @pairs_option("--option", "options", "An option of the backend or its streams")
-@click.option("--language", help="Code the streams are forced to; by default that of the data.")
+@click.option("--language", help="Language code to force; by default that of the data.")
 @click.option("--data", default="digits", show_default=True, metavar="NAME",
               help="What is spoken; see wlk-bench run.")  # fmt: skip
 @click.option("--tick", type=_SECONDS, default=0.5, show_default=True,
-              help="Seconds of audio in a chunk; it is due as long after its arrival.")  # fmt: skip
+              help="Seconds of audio per chunk, and from its arrival to its deadline.")  # fmt: skip
 @click.option("--p99", type=FiniteRange(min=0), default=0.05, show_default=True,
               help="Maximum p99 lateness of chunks, in seconds after their deadline.")  # fmt: skip
-@click.option("--cores", type=_COUNT, help="Use so many cores; by default all.")
+@click.option("--cores", type=_COUNT, help="Number of cores to use; by default all.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, show_default=True,
-              help="GPUs that the backend uses: sessions are counted for each.")  # fmt: skip
+              help="Number of GPUs that the backend uses, to report sessions per GPU.")  # fmt: skip
 @click.option("--clock", type=click.Choice(["wall", "cpu"]), default="wall", show_default=True,
-              help="cpu: one worker in simulated time that processor time moves, which gives it "
-              "a core of its own on a shared machine.")  # fmt: skip
+              help="cpu: time one worker by its processor time, as if it had a core of its own "
+              "on a shared machine.")  # fmt: skip
 @click.option("--seconds", type=_SECONDS, default=20.0, show_default=True,
-              help="Audio of each session in a run.")  # fmt: skip
+              help="Seconds of audio per session in a run.")  # fmt: skip
 @click.option("--runs", type=_COUNT, default=6, show_default=True,
               help="Maximum number of runs in real time.")  # fmt: skip
-@output_option(help="Write the report, JSON, to this file.")
+@output_option(help="Write the report to this file, as JSON.")
 def capacity(
     *,
     p99: float,
@@ -60,26 +60,26 @@ def capacity(
     **conditions: Any,
 ) -> None:
     """
-    Measure how many sessions of BACKEND this machine keeps in real time.
+    Measure how many sessions of BACKEND this machine sustains in real time.
 
-    First as many sessions run as the throughput of the machine allows, then more or fewer, until
-    the most are found whose chunks are done in time.
+    The first run has as many sessions as the throughput of the machine suggests; the next runs
+    have more or fewer, until they have found the most sessions whose chunks are done in time.
     """
     with extra("capacity"):
         from wlk_bench.capacity.measurement import open_bench  # noqa: PLC0415 -- brings numpy
-    from wlk_bench.capacity.search import search  # noqa: PLC0415 -- with the others
+    from wlk_bench.capacity.search import search  # noqa: PLC0415 -- as above
     from wlk_bench.environment import describe_platform  # noqa: PLC0415 -- as above
 
     with open_bench(**conditions) as (bench, config):
-        # Each run decodes up to twice its audio, and may wait for what is not done in time.
+        # Each run decodes up to twice its audio, and then waits for chunks that are late.
         about = runs * 3 * seconds / 60
         longest = runs * (4 * seconds + bench.drain_seconds) / 60
         click.echo(
-            f"at most {runs} runs of {seconds:g} s: about {about:.1f} min, at most "
-            f"{longest:.1f} min on a machine that is quiet",
+            f"at most {runs} runs of {seconds:g} s: about {about:.1f} min, or on a quiet machine "
+            f"at most {longest:.1f} min",
             err=True,
         )
-        found = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)
+        result = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)
     # Times are seconds, memory is bytes, utilisation is a share of 1.
     report = {
         "schema": CAPACITY_SCHEMA,
@@ -92,21 +92,21 @@ def capacity(
         "platform": describe_platform(),
         "versions": dict(config.versions),
         "p99_lateness": p99,
-        "sessions": found.sessions,
-        "sessions_that_are_late": found.fewest_late,
+        "sessions": result.sessions,
+        "sessions_that_are_late": result.fewest_late,
         "cores": bench.cores,
         "gpus": gpus,
-        "sessions_per_core": found.sessions / bench.cores,
-        "sessions_per_gpu": found.sessions / gpus if gpus else None,
-        "session_bytes": found.best.session_bytes,
-        "utilisation": found.best.utilisation,
-        "audio_per_second": found.throughput,
-        "runs": [attrs.asdict(run) for run in found.runs],
+        "sessions_per_core": result.sessions / bench.cores,
+        "sessions_per_gpu": result.sessions / gpus if gpus else None,
+        "session_bytes": result.best.session_bytes,
+        "utilisation": result.best.utilisation,
+        "audio_per_second": result.throughput,
+        "runs": [attrs.asdict(run) for run in result.runs],
     }
-    others = max(run.other_cores or 0.0 for run in found.runs)
+    others = max(run.other_cores or 0.0 for run in result.runs)
     if others > _QUIET_CORES:
         click.echo(
-            f"other processes used up to {others:.1f} cores, and the figures contain them; "
+            f"other processes used up to {others:.1f} cores, which affects the figures; "
             "repeat the command when the machine is quiet",
             err=True,
         )
@@ -139,7 +139,7 @@ def _tables(report: Mapping[str, Any]) -> Iterator[Table]:
     if report["sessions_per_gpu"] is not None:
         figures.insert(2, ("sessions per GPU", f"{report['sessions_per_gpu']:.1f}"))
     yield grid(name, figures)
-    columns = ("sessions", "p99 from arrival", "from deadline", "busy", "cores of others")
+    columns = ("sessions", "p99 from arrival", "from deadline", "busy", "cores used by others")
     runs = Table(*columns, title="runs in real time", title_justify="left", box=None)
     for run in sorted(report["runs"], key=lambda run: run["sessions"]):
         others = run["other_cores"]

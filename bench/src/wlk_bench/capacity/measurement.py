@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from wlk_serve.scheduler import Attachment
 
 _POLL_SECONDS = 0.02
-_MIN_STREAMS = 8  # that share the machine while its throughput is measured
-_MAX_CLIPS = 32  # that streams take in turn
-_UNBOUNDED = 1e9  # seconds of burst: audio before a run is sent at once
+_MIN_STREAMS = 8  # concurrent streams while the throughput is measured
+_MAX_CLIPS = 32  # clips that are assigned to the streams in turn
+_UNBOUNDED = 1e9  # seconds of burst, because audio before a run is sent all at once
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 class CpuClock:
     """
-    A clock that the processor time of this process moves; it jumps over the time without work.
+    A clock that advances with the processor time of this process and skips idle time.
 
-    A step that runs alone takes as long on it as on a core of its own, whatever else the machine
-    does.
+    A step that runs alone takes as long on this clock as on a core of its own, whatever else the
+    machine does.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.idle_seconds = 0.0  #: that were jumped over
+        self.idle_seconds = 0.0  #: skipped so far
         self._last = time.process_time()
 
     def __call__(self) -> float:
@@ -54,35 +54,35 @@ class CpuClock:
         return self.now
 
     def read(self) -> float:
-        """Let the processor time since the last reading pass, and return the time."""
+        """Advance by the processor time since the last reading, and return the time."""
         reading = time.process_time()
         self.now += reading - self._last
         self._last = reading
         return self.now
 
     def skip_to(self, moment: float) -> None:
-        """Jump to *moment*, where it lies in the future."""
+        """Skip to *moment* if it lies in the future."""
         self.idle_seconds += max(0.0, moment - self.now)
         self.now = max(self.now, moment)
 
     def leave_out(self) -> None:
-        """Do not count the processor time since the last reading."""
+        """Ignore the processor time since the last reading."""
         self._last = time.process_time()
 
 
 @attrs.frozen(kw_only=True)
 class PacedRun:
     """
-    Sessions whose audio came in real time.
+    The figures of a run in which sessions received audio in real time.
 
     Attributes:
         sessions: how many ran.
         p99_delay: 99th percentile of the seconds from the arrival of a chunk until it was done.
-        p99_lateness: the same from the deadline of the chunk; negative where it was done before.
-        utilisation: share of the cores of the measurement that this process kept busy.
-        other_cores: cores that other processes used meanwhile; None where it cannot be read.
-        session_bytes: resident memory since the backend was loaded, divided by the sessions; None
-            where it cannot be read.
+        p99_lateness: the same from the deadline of the chunk; negative if it was done before.
+        utilisation: share of the measured cores that this process kept busy.
+        other_cores: cores that other processes used meanwhile; None if that cannot be read.
+        session_bytes: growth of resident memory since the backend was loaded, divided by the
+            sessions; None if memory cannot be read.
 
     """
 
@@ -97,19 +97,19 @@ class PacedRun:
 @attrs.frozen(kw_only=True)
 class Bench:
     """
-    A loaded backend, the audio of its sessions, and the clock by which they are measured.
+    A loaded backend, the audio of its sessions, and the clock that times them.
 
     Attributes:
         backend: the loaded backend.
         stream_arguments: language, task and options of each stream.
-        clips: audio, one clip for each stream in turn; a stream repeats its clip.
-        tick_seconds: of audio in a chunk, and from its arrival to its deadline.
+        clips: audio, assigned to the streams in turn; each stream repeats its clip.
+        tick_seconds: seconds of audio in a chunk, and from its arrival to its deadline.
         workers: threads that step sessions.
-        cores: that the process may use.
-        is_cpu_clock: whether a single worker runs by the processor time of the process, so that it
-            has a core of its own on a machine that is shared; else by the wall clock.
+        cores: cores that the process may use.
+        is_cpu_clock: whether a single worker is timed by the processor time of the process, as if
+            it had a core of its own on a shared machine, instead of by the wall clock.
         idle_bytes: resident memory before any session.
-        drain_seconds: for chunks that are not done when the audio of a run is over.
+        drain_seconds: how long to wait for unfinished chunks after the audio of a run.
 
     """
 
@@ -126,27 +126,28 @@ class Bench:
     def throughput(self, seconds: float) -> float:
         """Return the seconds of audio decoded in a second while all workers are busy."""
         count = max(_MIN_STREAMS, 4 * self.workers)
-        rounds = self._rounds(seconds)
+        chunks = self._chunks_in(seconds)
         with self._open(count, lambda _arrivals: None) as run:
             began = run.now
-            run.send_at_once([rounds] * count)
+            run.send_at_once([chunks] * count)
             elapsed = run.now - began
-        return count * rounds * self.tick_seconds / elapsed
+        return count * chunks * self.tick_seconds / elapsed
 
     def paced_run(self, sessions: int, seconds: float) -> PacedRun:
         """
-        Run *sessions* in real time for *seconds*; chunks that never end count as they wait.
+        Run *sessions* in real time for *seconds*; an unfinished chunk counts with its wait so far.
 
-        Each session decodes up to as much audio before: streams that began together would cost
-        most together, because the audio that is decoded again grows until words are committed.
-        Multiples of the golden ratio spread any number of sessions evenly over that cycle.
+        Before that, each session decodes a different length of audio, up to *seconds*: sessions
+        that began together would all be most expensive at the same time, because the audio that is
+        decoded again grows until words are committed.  Multiples of the golden ratio spread any
+        number of sessions evenly over that cycle.
         """
         gc.collect()
-        rounds = self._rounds(seconds)
-        begun = [int(index * _GOLDEN_RATIO % 1.0 * rounds) for index in range(sessions)]
+        chunks = self._chunks_in(seconds)
+        already = [int(index * _GOLDEN_RATIO % 1.0 * chunks) for index in range(sessions)]
         arrivals = sorted(
-            ((k + 1 + index / sessions) * self.tick_seconds, index, begun[index] + k)
-            for k in range(rounds)
+            ((k + 1 + index / sessions) * self.tick_seconds, index, already[index] + k)
+            for k in range(chunks)
             for index in range(sessions)
         )
         delays: list[float] = []
@@ -154,7 +155,7 @@ class Bench:
         with self._open(
             sessions, lambda done: delays.extend(run.now - arrival for arrival in done)
         ) as run:
-            run.send_at_once(begun)
+            run.send_at_once(already)
             delays.clear()
             cpu, began, idle = time.process_time(), run.now, run.idle_seconds
             for arrival, index, number in arrivals:
@@ -183,19 +184,19 @@ class Bench:
             else max(0, memory - self.idle_bytes) / sessions,
         )
 
-    def _rounds(self, seconds: float) -> int:
-        """Return the chunks of each session in that many seconds."""
+    def _chunks_in(self, seconds: float) -> int:
+        """Return the number of chunks in that many seconds of one session."""
         return max(1, round(seconds / self.tick_seconds))
 
     @contextmanager
     def _open(self, count: int, on_done: Callable[[list[float]], object]) -> Iterator[_Sessions]:
         clock = CpuClock() if self.is_cpu_clock else None
-        with ExitStack() as opened:
+        with ExitStack() as stack:
             processors = []
             for _ in range(count):
                 processors.append(self.backend.create_processor(**self.stream_arguments))
-                opened.callback(processors[-1].close)
-            scheduler = opened.enter_context(
+                stack.callback(processors[-1].close)
+            scheduler = stack.enter_context(
                 Scheduler(
                     workers=0 if clock else self.workers,
                     same_thread=self.backend.spec.thread_affinity == "same-thread",
@@ -207,7 +208,7 @@ class Bench:
             sessions = [TimedSession(each, self.tick_seconds, on_done) for each in processors]
             yield _Sessions(
                 sessions=sessions,
-                # A consumer of the events that costs nothing.
+                # Events are discarded, so that consuming them costs nothing.
                 attachments=[scheduler.attach(s, lambda _events: None) for s in sessions],
                 scheduler=scheduler,
                 bench=self,
@@ -222,8 +223,8 @@ class _Sessions:
     """
     Open sessions on a scheduler, and the audio that they are sent.
 
-    By the wall clock (`clock` None) the workers of the scheduler step the sessions, and this
-    thread waits; by a CpuClock this thread makes the steps.
+    On the wall clock (`clock` is None) the workers of the scheduler step the sessions while this
+    thread waits; on a CpuClock this thread steps them itself.
     """
 
     sessions: list[TimedSession]
@@ -234,21 +235,21 @@ class _Sessions:
 
     @property
     def now(self) -> float:
-        """Seconds by the clock of the measurement."""
+        """Seconds on the clock of the measurement."""
         return self.clock.read() if self.clock else time.monotonic()
 
     @property
     def idle_seconds(self) -> float:
-        """Seconds without work; 0 by the wall clock, which does not count them."""
+        """Seconds without work; 0 on the wall clock, which does not count them."""
         return self.clock.idle_seconds if self.clock else 0.0
 
     def send(self, index: int, number: int, arrival: float) -> None:
-        """Send a session its chunk of that number."""
+        """Send chunk *number* to session *index*."""
         clip = self.bench.clips[index % len(self.bench.clips)]
         samples = round(self.bench.tick_seconds * SAMPLE_RATE)
         chunk = np.take(clip, range(number * samples, (number + 1) * samples), mode="wrap")
         if self.clock:
-            self.clock.leave_out()  # cutting the chunk is the work of a client
+            self.clock.leave_out()  # cutting chunks is the client's work
         self.sessions[index].arrive(chunk, arrival)
         self.attachments[index].notify()
 
@@ -269,7 +270,7 @@ class _Sessions:
         self.clock.skip_to(moment)
 
     def drain(self, seconds: float = math.inf) -> None:
-        """Let the sessions work until every chunk is decoded, or for *seconds* at most."""
+        """Let the sessions work until every chunk is decoded, or for at most *seconds*."""
         if self.clock is not None:
             while self.scheduler.step():
                 self.clock.read()
@@ -292,11 +293,11 @@ def open_bench(
     clock: str,
 ) -> Iterator[tuple[Bench, RunConfig]]:
     """
-    Load *backend* and yield what measures it; see `wlk-bench capacity` for the arguments.
+    Load *backend* and yield its bench; see `wlk-bench capacity` for the arguments.
 
     Raises:
         BackendUnavailable, OptionError: see wlk_core.load_backend.
-        CapacityError: there are fewer cores.
+        CapacityError: the machine has fewer cores.
         DataError: the data cannot be used.
 
     """
@@ -314,7 +315,7 @@ def open_bench(
         configuration.load(config, spec) as loaded,
     ):
         loaded.warmup()
-        clips = [  # without the silences that are reported instead of sent
+        clips = [  # without pauses, which are reported and not sent
             np.concatenate([part for part in sample.audio() if isinstance(part, np.ndarray)])
             for sample in dataset.samples[:_MAX_CLIPS]
         ]
@@ -334,15 +335,15 @@ def open_bench(
 
 @contextmanager
 def _limited_cores(count: int | None) -> Iterator[int]:
-    """Keep this process, and the threads that it starts, on *count* cores; yield how many."""
+    """Restrict this process, and the threads it starts, to *count* cores; yield how many."""
     has_affinity = hasattr(os, "sched_setaffinity")
     available = os.sched_getaffinity(0) if has_affinity else set(range(os.cpu_count() or 1))
     if count is None or count == len(available):
         yield len(available)
         return
     if count > len(available) or not has_affinity:
-        some = "at most " if has_affinity else ""  # elsewhere no process can be kept on some cores
-        raise CapacityError(f"expected --cores of {some}{len(available)}, got {count}")
+        most = "at most " if has_affinity else ""  # without it a process always uses all cores
+        raise CapacityError(f"expected --cores of {most}{len(available)}, got {count}")
     os.sched_setaffinity(0, set(sorted(available)[:count]))
     try:
         yield count

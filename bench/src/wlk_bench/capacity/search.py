@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from wlk_bench.capacity.measurement import Bench, PacedRun
 
-MAX_SESSIONS = 20_000  #: of the first run; a backend that sustains more does no work
-# Delays grow without bound as the workers become busy all the time: with the digits model of
+MAX_SESSIONS = 20_000  #: in the first run; a backend that sustains more does no work
+# Delays grow without bound as utilisation approaches 100 %: with the digits model of
 # faster-whisper on one core the p99 delay was 37 ms at a utilisation of 59 %, 178 ms at 95 % and
 # 561 ms at 96 %.
 _FIRST_UTILISATION = 0.9
-_RESOLUTION = 0.05  # the search stops when the bracket is within 5 % of the sessions
-_STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the sessions, as long as all runs are on one side
+_RESOLUTION = 0.05  # the search stops when the bracket is narrower than 5 % of the sessions
+_STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # relative, while all runs are on one side of the limit
 
 
 @attrs.frozen(kw_only=True)
@@ -28,10 +28,10 @@ class Capacity:
     The result of a search.
 
     Attributes:
-        sessions: the most that kept the lateness in a run.
-        fewest_late: the fewest above them that did not; None where the search ended before.
-        throughput: seconds of audio decoded in a second, all workers busy.
-        runs: in their order.
+        sessions: the most that met the lateness limit in a run.
+        fewest_late: the fewest above `sessions` that did not; None if the search never found any.
+        throughput: seconds of audio decoded in a second while all workers are busy.
+        runs: every run, in order.
 
     """
 
@@ -42,7 +42,7 @@ class Capacity:
 
     @property
     def best(self) -> PacedRun:
-        """The run with the most sessions that kept the lateness."""
+        """The run with the most sessions that met the lateness limit."""
         return next(run for run in self.runs if run.sessions == self.sessions)
 
 
@@ -55,13 +55,13 @@ def search(
     observe: Callable[[PacedRun], object] = lambda _run: None,
 ) -> Capacity:
     """
-    Return the most sessions of which 99 in 100 chunks are at most *p99_lateness* late.
+    Find the most sessions whose p99 lateness is at most *p99_lateness* seconds.
 
-    The first run has as many as the throughput allows; the next ones have more or fewer until the
+    The first run has as many as the throughput suggests; the next ones have more or fewer until the
     bracket is narrow, or *max_runs* were made.
 
     Raises:
-        CapacityError: one session does not keep the lateness.
+        CapacityError: a single session exceeds it.
 
     """
     throughput = bench.throughput(seconds)
@@ -70,7 +70,7 @@ def search(
     most, late = 0, None
     for number in range(max_runs):
         if number == max_runs - 1 and not most:
-            sessions = 1  # so that a failure is about one
+            sessions = 1  # so that the error is about a single session
         runs.append(bench.paced_run(sessions, seconds))
         observe(runs[-1])
         most = max((run.sessions for run in runs if run.p99_lateness <= p99_lateness), default=0)
@@ -86,8 +86,8 @@ def search(
             break
     if not most:
         raise CapacityError(
-            f"expected a session that keeps a p99 lateness of {p99_lateness:g} s, got "
+            f"expected a p99 lateness of at most {p99_lateness:g} s, got "
             f"{runs[-1].p99_lateness:.2f} s with 1 session; "
-            "take a larger --tick or --p99, or a smaller model"
+            "choose a larger --tick or --p99, or a smaller model"
         )
     return Capacity(sessions=most, fewest_late=late, throughput=throughput, runs=tuple(runs))

@@ -1,4 +1,4 @@
-"""A session that reports the chunks that are done."""
+"""A session that reports which of its chunks are done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Event
 
-_UNBOUNDED = 1e9  # seconds: a session that falls back is measured, not refused
+_UNBOUNDED = 1e9  # seconds: a session that falls behind is measured, its audio never refused
 
 
 class TimedSession(Session):
@@ -25,8 +25,8 @@ class TimedSession(Session):
     A session whose audio comes in chunks of one length.
 
     `on_done` is called in the thread of a step, with the arrival times of the chunks that the step
-    completed.  Once the engine has failed for good, every use raises that error: otherwise a
-    measurement would wait for ever for chunks that nobody decodes.
+    completed.  Once the engine has failed permanently, every use raises that error: otherwise a
+    measurement would wait forever for chunks that nobody decodes.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class TimedSession(Session):
         self.processor = processor
         self._chunk_seconds = chunk_seconds
         self._on_done = on_done
-        self._arrivals: list[float] = []  # of chunks that are not done
-        self._counting = threading.Lock()
-        self._error: WLKError | None = None  # that ended the session
+        self._arrivals: list[float] = []  # arrival times of the chunks that are not done
+        self._lock = threading.Lock()
+        self._error: WLKError | None = None  # the error that ended the session
 
     @property
     def waiting(self) -> tuple[float, ...]:
-        """The arrivals of the chunks that are not done."""
+        """The arrival times of the chunks that are not done."""
         self.check()
         return tuple(self._arrivals)
 
@@ -55,9 +55,9 @@ class TimedSession(Session):
             raise self._error
 
     def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
-        """Receive a chunk that arrived at *arrival*, by the clock of the caller."""
+        """Receive a chunk that arrived at *arrival*, on the clock of the caller."""
         self.check()
-        with self._counting:
+        with self._lock:
             self._arrivals.append(arrival)
             self.receive(chunk)
 
@@ -67,8 +67,8 @@ class TimedSession(Session):
         for event in events:
             if isinstance(event, Failure) and event.is_final:
                 self._error = event.error
-        with self._counting:
-            # `has_work` is true for the next chunk too, so it does not show that this one is done.
+        with self._lock:
+            # `has_work` is true for the next chunk too, so it does not show whether one is done.
             waiting = round(self.backlog_seconds / self._chunk_seconds)
             done = max(0, len(self._arrivals) - waiting - self.processor.has_backlog)
             arrivals = self._arrivals[:done]

@@ -1,4 +1,4 @@
-"""Samples to measure on: LibriSpeech, any manifest, and the project's own digits."""
+"""Data sets to measure on: LibriSpeech, manifests, and the project's own digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data set as the command line names it: digits, librispeech:DIRECTORY, manifest:FILE."""
+"""Data sets as the command line names them: digits, librispeech:DIRECTORY, manifest:FILE."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from wlk_bench.data.sample import Sample
 
 Mode = Literal["utterance", "chapter", "single-shot"]
-MAX_MINUTES = 600.0  #: of one composed stream: ten hours
+MAX_MINUTES = 600.0  #: in one composed stream: ten hours
 
 
 @attrs.frozen(kw_only=True)
 class Dataset:
     """
-    Samples, and the normaliser by which their texts are compared.
+    Samples, and the normaliser with which their text is compared.
 
-    `name` identifies the streams: two results of one name and mode have the same ones, and only
-    those are comparable.
+    `name` identifies the streams: results with the same name and mode have the same streams, and
+    only such results are comparable.
     """
 
     name: str
@@ -42,8 +42,8 @@ def load_dataset(
     Return the data set that *text* names.
 
     "digits:MINUTES" is one long stream, whatever the mode.
-    `limit`, from 1, takes that many streams, spread over the speakers.  Chapters are whole: their
-    utterances are joined first.  With `reports_pauses` the gaps between them are silences.
+    `limit`, at least 1, selects that many streams, spread over the speakers; it counts chapters
+    after their utterances have been joined.  With `reports_pauses` the gaps in them are silences.
 
     Raises:
         DataError: the kind is unknown, or the data cannot be used.
@@ -53,7 +53,7 @@ def load_dataset(
     language: str | None = "en"
     normaliser = "english"
     if kind == "digits" and not path:
-        # The English normaliser would join "four two" to "42".
+        # The English normaliser would turn "four two" into "42".
         samples, normaliser, name = digits(), "basic", "digits"
     elif kind == "digits":
         samples, normaliser, name = long_digits(_minutes(path)), "basic", text

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import Clip
 
 COMPOSED = 24  #: streams composed of single digits, besides the clips themselves
-_WORDS = 10  # digits in each: about seven seconds
-_SEED = 1000  # far from the seeds that tests use
+_WORDS = 10  # digits in a composed stream: about seven seconds
+_SEED = 1000  # far from the seeds of the tests
 _LONG_SEED = 100_000
 _PER_CHAPTER = 12
 
@@ -25,8 +25,8 @@ def digits() -> tuple[Sample, ...]:
     """
     Return the clips that ship with wlk-core, then the composed streams; all with exact times.
 
-    Audio and words are functions of the release of wlk-core alone.  Composed streams cut their
-    digits out of the clips, so that the set is 33 streams, not 33 independent recordings.
+    Audio and words depend only on the release of wlk-core.  Composed streams consist of digits cut
+    from the clips, so the 33 streams of the set are not 33 independent recordings.
     """
     clips = [_sample(name, "clips", partial(load_clip, name)) for name in clip_names()]
     composed = [
@@ -42,7 +42,7 @@ def digits() -> tuple[Sample, ...]:
 
 def long_digits(minutes: float) -> tuple[Sample, ...]:
     """
-    Return one stream of at least that many minutes, with half a second between its utterances.
+    Return the utterances of one stream of at least that many minutes, gaps included.
 
     A long stream shows whether work and memory grow.
     """

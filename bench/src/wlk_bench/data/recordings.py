@@ -7,8 +7,8 @@ manifest is JSON lines, one recording each:
     {"audio": "talk.flac", "text": "one two", "words": [["one", 0.31, 0.48], ...]}
 
 `audio` is relative to the manifest; `words` (text, start, end in seconds), `id`, `group`
-(recordings of one chapter) and `speaker` may be left out.  Annotators are measured by `turns`
-(speaker, start, end), `ends` (those of the turns, where it is left out) and `translation`.
+(recordings of one chapter) and `speaker` are optional.  Annotators are compared with `turns`
+(speaker, start, end), `ends` (by default the ends of the turns) and `translation`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SHAPE = '{"audio": "file", "text": "words"}'
-_ROUNDING = 0.1  # seconds by which the last end may lie after the audio
+_ROUNDING = 0.1  # seconds that the last end may exceed the length of the audio
 
 
 def librispeech(directory: Path) -> tuple[Sample, ...]:
@@ -44,7 +44,7 @@ def librispeech(directory: Path) -> tuple[Sample, ...]:
     if not samples:
         raise DataError(
             f"expected LibriSpeech transcripts (*.trans.txt) below {directory}, got none; "
-            "unpack one of https://www.openslr.org/12 and name its folder, such as "
+            "unpack a set from https://www.openslr.org/12 and name its folder, such as "
             "LibriSpeech/test-clean"
         )
     return tuple(samples)
@@ -78,10 +78,10 @@ def _chapter(transcript: Path) -> list[Sample]:
 
 def manifest(path: Path) -> tuple[Sample, ...]:
     """
-    Return the recordings a manifest lists, in its order.
+    Return the recordings that a manifest lists, in order.
 
     Raises:
-        DataError: the file is missing or empty, or a line is not of the form.
+        DataError: the file is missing or empty, or a line is malformed.
 
     """
     try:
@@ -92,10 +92,10 @@ def manifest(path: Path) -> tuple[Sample, ...]:
     if not samples:
         raise DataError(f"expected recordings in {path}, got none; write lines such as {_SHAPE}")
     ids = [sample.id for sample in samples]
-    if twice := sorted({name for name in ids if ids.count(name) > 1}):
+    if duplicates := sorted({name for name in ids if ids.count(name) > 1}):
         raise DataError(
-            f"expected every recording of {path} once, got {twice[0]!r} twice; "
-            'give each line an "id" of its own'
+            f"expected a unique id for each recording of {path}, got {duplicates[0]!r} twice; "
+            'give each line its own "id"'
         )
     return tuple(samples)
 
@@ -120,8 +120,8 @@ def _sample(path: Path, number: int, line: str) -> Sample:
     if not audio.is_file():
         raise DataError(f"expected the recording {audio}, which {where} names; correct its path")
     seconds = _seconds(audio)
-    if out := [end for end in ends if not 0 <= end <= seconds + _ROUNDING]:
-        raise DataError(f"expected ends from 0 to {seconds:g} s in {where}, got {out[0]:g} s")
+    if outside := [end for end in ends if not 0 <= end <= seconds + _ROUNDING]:
+        raise DataError(f"expected ends from 0 to {seconds:g} s in {where}, got {outside[0]:g} s")
     return Sample(
         id=str(entry.get("id") or audio.stem),
         audio=partial(decode_file, audio),
@@ -136,6 +136,6 @@ def _sample(path: Path, number: int, line: str) -> Sample:
 
 
 def _seconds(path: Path) -> float:
-    """Return the length of a recording, decoded where its header has none."""
+    """Return the length of a recording, decoding it if its header has no length."""
     seconds = audio_duration(path)
     return sum(map(len, decode_file(path))) / SAMPLE_RATE if seconds is None else seconds

@@ -1,4 +1,4 @@
-"""A stream to be measured: the source of its audio and its reference."""
+"""A stream to measure: the source of its audio, and its reference."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from wlk_bench.reference import ReferenceTurn
 
-CHAPTER_GAP_SECONDS = 0.5  # zeros between the utterances of a chapter, as published figures have
+CHAPTER_GAP_SECONDS = 0.5  # zeros between utterances of a chapter, as in published figures
 
 
 @attrs.frozen(kw_only=True)
 class Sample:
     """
-    Audio that is opened on demand, and the reference.
+    Audio that is opened on demand, and its reference.
 
-    `audio` yields float32 arrays at 16 kHz, and pauses where silence is reported to the stream.
-    `group` names the chapter or voice that samples share; `speaker` names their speaker.
+    `audio` yields float32 arrays at 16 kHz, and a `Pause` for each silence to be reported.
+    `group` is the chapter or voice that several samples share, and `speaker` their speaker.
     `turns`, `ends` (when each speaker has finished) and `translation` are the references for
     annotators.
     """
@@ -46,9 +46,9 @@ class Sample:
 
 def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tuple[Sample, ...]:
     """
-    Join the samples of each group to one stream, in order, with half a second between them.
+    Join the samples of each group into one stream, in order, with half a second between them.
 
-    The gap is zeros, or, with `reports_pauses`, a silence that is reported to the processor.  Each
+    The gap is zeros or, with `reports_pauses`, a silence that is reported to the processor.  Each
     sample becomes a segment of the reference.
     """
     groups: dict[str, list[Sample]] = {}
@@ -60,7 +60,7 @@ def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tup
 
 
 def spread(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
-    """Return *limit* samples, None for all, in their order and spread evenly over the speakers."""
+    """Return *limit* samples (None for all) in order, spread evenly over the speakers."""
     taken: Counter[str] = Counter()
     ranked: list[tuple[int, int]] = []
     for index, sample in enumerate(samples):

@@ -1,1 +1,1 @@
-"""Every figure as a pure function of an event log and its reference, one concept a file."""
+"""Metrics: pure functions of an event log and its reference, one concept per file."""

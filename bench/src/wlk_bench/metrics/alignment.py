@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @attrs.frozen
 class WordAlignment:
     """
-    Index pairs of a reference and a hypothesis, in order.
+    Pairs of a reference index and a hypothesis index, in order.
 
-    `equal` are words that agree, `substituted` words that replace one another.  Indices in neither
-    are deleted or inserted words.
+    `equal` pairs words that agree, `substituted` a word with the one that replaces it.  Words in
+    neither are deleted or inserted.
     """
 
     equal: tuple[tuple[int, int], ...]
@@ -28,9 +28,9 @@ class WordAlignment:
 
 def align_words(reference: Sequence[str], hypothesis: Sequence[str]) -> WordAlignment:
     """
-    Align word for word, regardless of letter case and punctuation.
+    Align two sequences of words, ignoring letter case and punctuation.
 
-    Words of punctuation alone are left out on both sides.
+    Words that consist of punctuation are left out on both sides.
     """
     ref = [(index, key) for index, word in enumerate(reference) if (key := match_key(word))]
     hyp = [(index, key) for index, word in enumerate(hypothesis) if (key := match_key(word))]

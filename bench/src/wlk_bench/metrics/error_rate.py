@@ -1,4 +1,4 @@
-"""Word and character errors as counts that add up to a corpus, never as means of means."""
+"""Word and character errors as counts, to be summed over a corpus instead of averaging rates."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import jiwer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BLOCK_WORDS = 50  # reference words of a bootstrap block: a few utterances of LibriSpeech
-BLOCK_CHARACTERS = 250  # about as long
+BLOCK_WORDS = 50  # reference words in a bootstrap block: a few utterances of LibriSpeech
+BLOCK_CHARACTERS = 250  # about as much speech
 
 
 @attrs.frozen(kw_only=True)
@@ -26,27 +26,27 @@ class ErrorCounts:
 
     @property
     def errors(self) -> int:
-        """All edits."""
+        """The number of edits."""
         return self.substitutions + self.deletions + self.insertions
 
     @property
     def reference_length(self) -> int:
-        """Words or characters of the reference."""
+        """The number of words or characters in the reference."""
         return self.hits + self.substitutions + self.deletions
 
     @property
     def hypothesis_length(self) -> int:
-        """Words or characters of the hypothesis."""
+        """The number of words or characters in the hypothesis."""
         return self.hits + self.substitutions + self.insertions
 
     @property
     def rate(self) -> float | None:
-        """Errors per word of the reference, as a fraction; None where the reference is empty."""
+        """Errors per reference word or character, as a fraction; None without a reference."""
         return self.errors / self.reference_length if self.reference_length else None
 
     @classmethod
     def total(cls, counts: Iterable[ErrorCounts]) -> ErrorCounts:
-        """Return the counts of several samples together."""
+        """Return the sum of the counts of several samples."""
         every = list(counts)
         names = (field.name for field in attrs.fields(cls))
         return cls(**{name: sum(getattr(each, name) for each in every) for name in names})
@@ -55,11 +55,10 @@ class ErrorCounts:
 @attrs.frozen(kw_only=True)
 class Edits:
     """
-    The edits between two texts, in all and by blocks of the reference.
+    The edits between two texts, in total and per block of the reference.
 
-    A block is (errors, reference length).  Blocks depend on the reference alone, so that two
-    systems have the same blocks.  Insertions belong to the block of the reference word before
-    them.
+    A block is (errors, reference length).  Blocks depend only on the reference, so two systems
+    have the same blocks.  Insertions count in the block of the reference word before them.
     """
 
     counts: ErrorCounts
@@ -67,12 +66,12 @@ class Edits:
 
 
 def word_edits(reference: str, hypothesis: str, *, block: int = BLOCK_WORDS) -> Edits:
-    """Compare the words of two texts that are normalised already."""
+    """Compare the words of two normalised texts."""
     return _edits(jiwer.process_words(reference, hypothesis), block)
 
 
 def character_edits(reference: str, hypothesis: str, *, block: int = BLOCK_CHARACTERS) -> Edits:
-    """Compare characters; white space does not count."""
+    """Compare the characters of two normalised texts, ignoring white space."""
     ref, hyp = "".join(reference.split()), "".join(hypothesis.split())
     return _edits(jiwer.process_characters(ref, hyp), block)
 

@@ -24,7 +24,7 @@ def laal(delays: Sequence[float], *, source_seconds: float, reference_length: in
 
     *delays* are the emission times of the words in seconds from the start of the source.  LAAL is
     the mean of ``d[i] - i * X / max(|Y|, |Y*|)``, i from 0, over the words up to the first one at
-    or after the end of the source.  It is None without words or source.
+    or after the end of the source.  The result is None without words or without a source.
     """
     if not delays or source_seconds <= 0:
         return None
@@ -43,10 +43,10 @@ def yaal(
     """
     Return Yet Another Average Lagging (https://arxiv.org/abs/2509.17349).
 
-    It differs from `laal` in that only words emitted strictly before the end of the source count,
-    because the others were not emitted simultaneously.  For a segment of a longer recording
-    (LongYAAL), words after the segment count up to `recording_seconds`, the end of the recording
-    from the start of the segment.  It is None where no word counts.
+    Unlike `laal`, it counts only words emitted strictly before the end of the source, because the
+    others were not emitted simultaneously.  For a segment of a longer recording (LongYAAL), it
+    counts words emitted before `recording_seconds`, the end of the recording relative to the start
+    of the segment.  The result is None if no word counts.
     """
     if not delays or source_seconds <= 0:
         return None
@@ -60,7 +60,7 @@ def yaal(
 def source_laal(
     reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
 ) -> Delay | None:
-    """Return the LAAL of a whole stream read as one sentence."""
+    """Return the LAAL of a whole stream, treated as one sentence."""
     length = len(_units(reference.text, unit))
     lag = partial(laal, source_seconds=audio_seconds, reference_length=length)
     return _lagging(words, 0.0, lag)
@@ -72,30 +72,30 @@ def long_yaal(
     """
     Return the YAAL of each segment, after soft segmentation; their mean is LongYAAL.
 
-    The recording ends with its last segment.  A segment without words, or whose words were all
-    emitted after that, is left out.
+    The recording ends with its last segment.  A segment is left out if it has no words, or if all
+    its words were emitted after that end.
     """
     whole = ReferenceSegment(reference.text, 0.0, audio_seconds)
     segments = reference.segments or (whole,)
     texts = [_units(segment.text, unit) for segment in segments]
     end = max(segment.end for segment in segments)
-    found: list[Delay | None] = []
-    owned = soft_segments(texts, [word.text for word in words])
-    for segment, text, own in zip(segments, texts, owned, strict=True):
+    delays: list[Delay | None] = []
+    indices = soft_segments(texts, [word.text for word in words])
+    for segment, text, own in zip(segments, texts, indices, strict=True):
         lag = partial(
             yaal,
             source_seconds=segment.end - segment.start,
             reference_length=len(text),
             recording_seconds=end - segment.start,
         )
-        found.append(_lagging([words[i] for i in own], segment.start, lag))
-    return tuple(each for each in found if each is not None)
+        delays.append(_lagging([words[i] for i in own], segment.start, lag))
+    return tuple(delay for delay in delays if delay is not None)
 
 
 def _lagging(
     words: Sequence[EmittedWord], start: float, lag: Callable[[Sequence[float]], float | None]
 ) -> Delay | None:
-    """Return the lagging from the start of a segment, by audio alone and on the clock."""
+    """Return both kinds of lagging of *words*, timed from the start of their segment."""
     unaware = lag([word.audio_time - start for word in words])
     aware = lag([word.wall - start for word in words])
     return None if unaware is None else Delay(unaware, aware)

@@ -1,4 +1,4 @@
-"""Normalisers by name, which remove the differences that are not errors."""
+"""Text normalisers by name: they remove the differences that are not errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def normaliser(name: str) -> Callable[[str], str]:
     """
     Return the normaliser called *name*.
 
-    "english" and "basic" are those of Whisper's release, as whisper-normalizer carries them.
-    "english" spells numbers as digits and joins them, so that "four two" is the one word "42":
-    connected digits are compared with "basic".  "raw" only evens out white space.
+    "english" and "basic" are those released with Whisper, from the package whisper-normalizer.
+    "english" writes numbers as digits and joins them, so that "four two" is the one word "42":
+    compare connected digits with "basic".  "raw" only normalises white space.
 
     Raises:
         DataError: the normaliser is unknown.
@@ -34,7 +34,7 @@ def normaliser(name: str) -> Callable[[str], str]:
         )
     clean: Callable[[str], str] = str
     if name == "english":
-        # Imported here, because it builds a table of 1,700 spellings; it has no type information.
+        # Imported lazily, because it builds a table of 1,700 spellings; it is untyped.
         from whisper_normalizer import english  # type: ignore[import-untyped] # noqa: PLC0415
 
         clean = english.EnglishTextNormalizer()

@@ -1,9 +1,9 @@
 """
 Cut a stream of words into the segments of its reference, as LongYAAL does.
 
-The words are aligned so that the similarities of the pairs have the largest sum, and gaps cost
-nothing (https://arxiv.org/abs/2509.17349); ties and words without a partner are resolved as in
-OmniSTEval 0.1.10, with which the development tests compare.
+The alignment maximises the sum of the similarities of the paired words, and gaps cost nothing
+(https://arxiv.org/abs/2509.17349).  Ties and unpaired words are resolved as in OmniSTEval 0.1.10,
+which the development tests compare with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_Pair = tuple[int | None, int | None]  # a reference word and a hypothesis word; None for a gap
+_Pair = tuple[int | None, int | None]  # reference and hypothesis index; None for a gap
 _PUNCTUATION = frozenset(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF001 -- the full-width ones are meant
 
 
@@ -27,7 +27,7 @@ def soft_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> li
     """
     Return, for each segment of reference words, the indices of the *words* that belong to it.
 
-    A punctuation mark before all words belongs to no segment.
+    A punctuation mark before the first word belongs to no segment.
     """
     reference = [_folded(word) for segment in segments for word in segment]
     owners = [index for index, segment in enumerate(segments) for _ in segment]
@@ -40,13 +40,13 @@ def soft_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> li
 
 def soft_alignment(reference: Sequence[str], hypothesis: Sequence[str]) -> list[_Pair]:
     """
-    Return the best alignment of two texts.
+    Return the best alignment of two sequences of words.
 
-    On ties, from the end on, a pair is preferred to a deletion, and that to an insertion.
+    Ties are broken from the end: a pair is preferred to a deletion, and that to an insertion.
     """
     rows = _Similarities(hypothesis)
     best = np.zeros(len(hypothesis) + 1)  # the best score of each prefix of the hypothesis
-    # A bit for each cell of the table, because that of an hour has 80 million.
+    # One bit per cell of the table, because the table of an hour of speech has 80 million cells.
     pairs: list[NDArray[np.uint8]] = []
     deletions: list[NDArray[np.uint8]] = []
     for word in reference:
@@ -57,24 +57,24 @@ def soft_alignment(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
         pairs.append(np.packbits(paired == here[1:]))
         deletions.append(np.packbits(best[1:] == here[1:]))
         best = here
-    found: list[_Pair] = []
+    alignment: list[_Pair] = []
     i, j = len(reference), len(hypothesis)
     while i or j:
         byte, bit = divmod(j - 1, 8)
         if i and j and pairs[i - 1][byte] & 128 >> bit:
             i, j = i - 1, j - 1
-            found.append((i, j))
+            alignment.append((i, j))
         elif i and (not j or deletions[i - 1][byte] & 128 >> bit):
             i -= 1
-            found.append((i, None))
+            alignment.append((i, None))
         else:
             j -= 1
-            found.append((None, j))
-    return found[::-1]
+            alignment.append((None, j))
+    return alignment[::-1]
 
 
 class _Similarities:
-    """Jaccard similarities, from 0 to 1, of one word to all words of the hypothesis."""
+    """Jaccard similarities, from 0 to 1, of the letters of one word and of all hypothesis words."""
 
     def __init__(self, hypothesis: Sequence[str]) -> None:
         spellings, self._indices = np.unique(
@@ -88,7 +88,7 @@ class _Similarities:
         }
 
     def of(self, word: str) -> NDArray[np.float64]:
-        """Return the share of letters common to *word* and each word; marks are only like marks."""
+        """Return the similarity of *word* to each word; -inf between a mark and a word."""
         shared = np.zeros(len(self._sizes), dtype=np.int64)
         for letter in self._has.keys() & set(word):
             shared += self._has[letter]
@@ -103,10 +103,10 @@ def _folded(word: str) -> str:
 
 def _assigned(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
     """
-    Return (hypothesis word, reference word) for every hypothesis word.
+    Return (hypothesis index, reference index) for every word that belongs to a reference word.
 
-    A word without a partner joins the reference word after its gap if it is more similar to that
-    word than to the one before, and so do the words after it in the gap.
+    An unpaired word joins the reference word after its gap if it is more similar to that word than
+    to the one before the gap; the words after it in the gap then do the same.
     """
     if not reference or not hypothesis:
         return []

@@ -1,4 +1,4 @@
-"""What a display takes back, what a policy holds back, and what a flush leaves out."""
+"""The text that a display erases, that a policy holds back and that a flush leaves out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Erasure:
-    """Words taken back, and words of the final text; below 0.2 a display counts as stable."""
+    """Words erased, and words of the final text; a ratio below 0.2 counts as stable."""
 
     erased: int
     final: int
@@ -28,9 +28,9 @@ class Erasure:
 
 def erasure(displayed: Iterable[Screen]) -> Erasure:
     """
-    Return the normalised erasure of the displayed text, committed and hypothesis.
+    Return the erasure of the displayed text, committed and hypothesis.
 
-    Each change costs the words after the longest prefix that stays
+    Each change erases the words after the longest prefix that stays
     (https://aclanthology.org/2020.iwslt-1.27/).
     """
     erased = 0
@@ -47,20 +47,20 @@ def erasure(displayed: Iterable[Screen]) -> Erasure:
 
 def hold_back(log: EventLog) -> tuple[float, ...]:
     """
-    Return the seconds between the end of final text and the end of the audio after each chunk.
+    Return, for each chunk, the seconds from the end of the final text to the end of the audio.
 
-    A policy that commits fast holds little back.  Audio without speech counts as held back where a
-    backend does not raise `stable_up_to`.
+    A policy that commits quickly holds back little.  Audio without speech counts as held back if
+    the backend does not raise `stable_up_to` over it.
     """
     held: list[float] = []
-    is_open = False
+    is_in_chunk = False
     for event in log.events:
         if isinstance(event, AudioIn):
             held.append(event.audio_time)
-            is_open = True
+            is_in_chunk = True
         elif isinstance(event, Call) and event.kind in FLUSHES:
-            is_open = False
-        elif isinstance(event, Call) and is_open and not event.is_failed:
+            is_in_chunk = False
+        elif isinstance(event, Call) and is_in_chunk and not event.is_failed:
             held[-1] = max(0.0, event.audio_time - event.stable_up_to)
     return tuple(held)
 
@@ -72,7 +72,7 @@ def missing_at_flushes(
     alignment: WordAlignment,
 ) -> tuple[int, ...]:
     """
-    Return the number of words that each flush missed of those spoken since the flush before.
+    Return, for each flush, how many of the words spoken since the previous one it missed.
 
     A word is missed if neither it nor a substitute for it was committed by the end of the flush.
     """

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
-_SEED = 0  # the same blocks give the same interval, everywhere
+_SEED = 0  # the same blocks always give the same interval
 
 
 @attrs.frozen(kw_only=True)
 class Distribution:
-    """Count, mean, median, 90th and 95th percentile and maximum; linear between ranks."""
+    """Count, mean, percentiles (interpolated linearly between ranks) and maximum of numbers."""
 
     count: int
     mean: float
@@ -30,7 +30,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution | None:
-        """Describe *values*; None for no values."""
+        """Describe *values*; None if there are none."""
         numbers = np.asarray(list(values), dtype=np.float64)
         if not len(numbers):
             return None
@@ -40,16 +40,16 @@ class Distribution:
 
     @classmethod
     def figures(cls, values: Iterable[float], *names: str) -> dict[str, float] | None:
-        """Return the figures of *names* alone, all without names; None for no values."""
-        if (found := cls.of(values)) is None:
+        """Return the figures called *names*, by default all; None if there are no values."""
+        if (distribution := cls.of(values)) is None:
             return None
-        every = attrs.asdict(found)
+        every = attrs.asdict(distribution)
         return {name: every[name] for name in names or every}
 
 
 @attrs.frozen(kw_only=True)
 class PairedDifference:
-    """Ratio of B minus ratio of A on the same blocks, and the 95 % interval of it."""
+    """The ratio of B minus that of A on the same blocks, with its 95 % interval."""
 
     difference: float
     low: float
@@ -66,9 +66,9 @@ def ratio_interval(blocks: Sequence[tuple[float, float]]) -> tuple[float, float]
     Return the 95 % interval of sum(numerators) / sum(denominators) over *blocks*.
 
     Whole blocks are drawn with replacement (Bisani & Ney 2004,
-    https://doi.org/10.1109/ICASSP.2004.1326009).  Without a single error every resample gives 0, so
-    the upper end is then the binomial one (Clopper & Pearson), for independent words.  The interval
-    is None for fewer than two blocks or a denominator of 0.
+    https://doi.org/10.1109/ICASSP.2004.1326009).  If there are no errors, every resample gives 0,
+    so the upper bound is the binomial one for independent words (Clopper & Pearson).  The interval
+    is None with fewer than two blocks or a denominator of 0.
     """
     counts = _counts(blocks)
     interval = _resampled(counts)
@@ -78,7 +78,7 @@ def ratio_interval(blocks: Sequence[tuple[float, float]]) -> tuple[float, float]
 
 
 def pooled_rate(blocks: Sequence[tuple[float, float]]) -> dict[str, float | None]:
-    """Return sum(numerators) / sum(denominators) over *blocks*, "rate", and its interval."""
+    """Return sum(numerators) / sum(denominators) of *blocks* as "rate", with its interval."""
     total = sum(length for _, length in blocks)
     low, high = ratio_interval(blocks) or (None, None)
     rate = sum(part for part, _ in blocks) / total if total else None
@@ -89,9 +89,9 @@ def paired_difference(
     blocks_a: Sequence[tuple[int, int]], blocks_b: Sequence[tuple[int, int]]
 ) -> PairedDifference | None:
     """
-    Compare two systems, A and B, block by block; the blocks are of the same references.
+    Compare two systems, A and B, on blocks of the same references.
 
-    The difference is None for fewer than two blocks.
+    The difference is None with fewer than two blocks.
     """
     a, b = _counts(blocks_a), _counts(blocks_b)
     counts = np.column_stack([b[:, 0] - a[:, 0], a[:, 1]])
@@ -107,7 +107,7 @@ def _counts(blocks: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
 
 
 def _resampled(counts: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Return the interval of the ratio of the two columns, over blocks drawn by their rows."""
+    """Return the interval of the ratio of the column sums, over rows drawn with replacement."""
     blocks = len(counts)
     if blocks < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
         return None
@@ -119,7 +119,7 @@ def _resampled(counts: NDArray[np.float64]) -> tuple[float, float] | None:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the slope of the line of least squares; None below two distinct values of x."""
+    """Return the least-squares slope; None with fewer than two distinct values of x."""
     if len({x for x, _ in points}) < 2:  # noqa: PLR2004 -- a line needs two points
         return None
     x, y = np.transpose(points)

@@ -1,4 +1,4 @@
-"""Times of recognised words: how late they are emitted, and how far their own times are off."""
+"""Timing of recognised words: how late they are emitted, and the errors of their times."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ COLLARS = (0.05, 0.1, 0.2)  #: seconds within which a boundary counts as correct
 @attrs.frozen
 class Delay:
     """
-    Seconds of delay, computation-unaware and computation-aware.
+    A delay in seconds, computation-unaware and computation-aware.
 
-    Unaware counts the audio given by then.  Aware counts time on the clock, including the work and
-    the waiting for earlier work; an average is None where no word counts on that clock.
+    `unaware` is measured in audio inserted by then; `aware` is measured on the clock, so it
+    includes computation and queueing.  In an average it is None if no word counts on the clock.
     """
 
     unaware: float
@@ -51,7 +51,7 @@ def first_commit(reference: Reference, log: EventLog) -> Delay | None:
 
 
 def first_display(reference: Reference, log: EventLog) -> Delay | None:
-    """Return the time from the true start of the first word to the first text on the screen."""
+    """Return the time from the true start of the first word to the first displayed text."""
     return _since_first_word(reference, (each for each in screens(log) if each.tail))
 
 
@@ -59,7 +59,7 @@ def finalisation(reference: Reference, log: EventLog) -> Delay | None:
     """
     Return the time from the end of speech to the last commit.
 
-    Speech ends with the last reference word; where word times are unknown, with the audio.
+    Speech ends with the last reference word, or with the audio if word times are unknown.
     """
     commits = list(log.of(Commit))
     if not commits:
@@ -81,16 +81,16 @@ def time_errors(
     reference: Reference, words: Sequence[EmittedWord], alignment: WordAlignment
 ) -> tuple[tuple[float, float], ...]:
     """
-    Return the errors of start and end of each word aligned as equal.
+    Return the errors of the start and the end of each word aligned as equal.
 
-    They are in seconds, positive where the time is too late.
+    They are in seconds, and positive if the word's time is too late.
     """
     pairs = [(reference.words[i], words[j]) for i, j in alignment.equal]
     return tuple((word.start - true.start, word.end - true.end) for true, word in pairs)
 
 
 def boundary_error(errors: Sequence[float]) -> dict[str, Any]:
-    """Describe signed errors, one at least: bias is the mean, the others are of absolute values."""
+    """Describe at least one signed error: bias is the mean, the rest is of absolute values."""
     size = np.abs(errors)
     return {
         "bias": float(np.mean(errors)),

@@ -1,4 +1,4 @@
-"""Work and memory of a stream: its real-time factor, and how they grow over its length."""
+"""The work and memory of a stream, and how they grow over its length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wlk_core.processor import WorkCounters
 if TYPE_CHECKING:
     from wlk_bench.events import EventLog
 
-WINDOW_SECONDS = 60.0  # audio over which work is summed before it is compared
+WINDOW_SECONDS = 60.0  # seconds of audio in a window; work is summed per window
 WARMUP_SECONDS = 60.0  # left out, because buffers and caches fill up first
 HOUR = 3600.0
 COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
@@ -21,7 +21,7 @@ COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 @attrs.frozen
 class Tick:
-    """One chunk: its length in seconds of audio, the work on it and its lateness."""
+    """One chunk: its audio, the work on it and its lateness, all in seconds."""
 
     seconds: float
     busy: float = 0.0
@@ -29,7 +29,7 @@ class Tick:
 
 
 def ticks_of(log: EventLog) -> tuple[Tick, ...]:
-    """Return the chunks in *log*; a pause counts as audio of the next one, a flush as no work."""
+    """Return a tick per chunk; a pause counts as audio of the next chunk, a flush not at all."""
     ticks: list[Tick] = []
     at = 0.0
     for event in log.events:
@@ -47,7 +47,7 @@ def ticks_of(log: EventLog) -> tuple[Tick, ...]:
 
 @attrs.frozen(kw_only=True)
 class WorkWindow:
-    """The work in one window of a stream; `start` in seconds of audio."""
+    """The work in one window of a stream; `start` and `seconds` are times in the audio."""
 
     start: float
     seconds: float
@@ -56,18 +56,18 @@ class WorkWindow:
 
 
 def work_totals(log: EventLog) -> dict[str, int]:
-    """Return the counters of the stream at its end; those the backend cannot know are absent."""
+    """Return the final counters of the stream, without those that the backend cannot know."""
     return _known(sum((call.work for call in log.of(Call)), WorkCounters()))
 
 
 def work_windows(log: EventLog, seconds: float = WINDOW_SECONDS) -> tuple[WorkWindow, ...]:
-    """Sum the work by the audio it belongs to; a short rest belongs to the last window."""
+    """Sum the work per window of audio; a short remainder belongs to the last window."""
     length = log.header.audio_seconds
     number = max(1, round(length / seconds))
     busy = [0.0] * number
     work = [WorkCounters()] * number
     for call in log.of(Call):
-        # A chunk that ends on the border is audio of the window before it.
+        # A chunk that ends on a boundary belongs to the window before it.
         index = min(int(max(0.0, call.audio_time - 1e-6) // seconds), number - 1)
         busy[index] += call.duration
         work[index] += call.work
@@ -87,7 +87,7 @@ def _known(work: WorkCounters) -> dict[str, int]:
 
 
 def memory_slopes(log: EventLog) -> dict[str, float | None]:
-    """Return by how much the bytes of the stream and of the process grow in an hour of audio."""
+    """Return the growth of the stream's state and of the process, in bytes per hour of audio."""
     states = [
         (call.audio_time / HOUR, call.state_bytes)
         for call in log.of(Call)

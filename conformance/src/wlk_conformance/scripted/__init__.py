@@ -14,7 +14,7 @@ __all__ = ["DIGIT_WORDS", "SCRIPTED_SPEC", "ScriptedBackend", "ScriptedEngine"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use: the plugin module lives here and must not bring numpy."""
+    """Load a public name on first use: importing the plugin module must not import numpy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.backend"), name)

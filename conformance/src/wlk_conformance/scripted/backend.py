@@ -1,4 +1,4 @@
-"""The scripted backend: its engine reads the words of coded audio instead of running a model."""
+"""The scripted backend, whose engine reads coded audio instead of running a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
 POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
-BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
+BUFFER_SECONDS = 8.0  # of audio kept at most, while committed words can be released
 MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
 
 
@@ -56,7 +56,7 @@ def _aligned_word(
     token: DetectedToken, text: str, *, first_sample: int, samples: int, seed: int = 0
 ) -> AlignedWord:
     """
-    Return *text* aligned with *token*, a piece of it in every frame from the first to the last.
+    Return *text* aligned with *token*, its pieces spread over the frames of the token.
 
     Frames jitter as attention does, drawn from *seed*, and lie within the *samples* samples of the
     buffer, which begins at sample *first_sample* of the utterance.
@@ -87,9 +87,9 @@ class ScriptedEngine:
     """
     An engine without a model: token *i* of coded audio is the word ``vocabulary[i - 1]``.
 
-    A token is recognised by its first half cell, so that audio which is cut anywhere gives it to
-    exactly one side.  Audio that is not coded is silence.  It has the `habits` of models that are
-    set; see SupportsHabits.
+    A token is recognised by its first half cell, so that wherever audio is cut, exactly one side
+    has it.  Audio that is not coded counts as silence.  `habits` are those of models that the
+    engine imitates; see SupportsHabits.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
@@ -132,7 +132,7 @@ class ScriptedEngine:
         del remainder_samples, prompt, is_last  # a script already has its text
         tokens, count = self._tokens(audio), len(context)
         if context and tokens:
-            # A cut may have left too little of the first word to be detected.  Then the first token
+            # A cut may have left too little of the first word to be detected; then the first token
             # lies after that word.
             middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
             count -= middle > context[0].end
@@ -160,7 +160,7 @@ class ScriptedEngine:
         """
         Return the word of *token* in a buffer of *samples* samples, or a later one by habit.
 
-        *number* is that of a hypothesis which another one has to agree with.
+        *number* counts the hypotheses of a stream that compares them, and is None in others.
         """
         later, rest = 0, (samples - token.end) / SAMPLE_RATE
         if CHANGES_ITS_MIND in self.habits and not rest:
@@ -191,9 +191,9 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     """
     A backend without a model: its engine reads coded audio, see ScriptedEngine.
 
-    The stream option `policy` chooses one of the shapes that recognizers have: local-agreement,
-    alignatt, native or long-form.  `fail_before` names the engine calls that fail, counted from 1
-    over all streams; see EngineFaults.
+    The stream option `policy` chooses the kind of recognizer: local-agreement, alignatt, native or
+    long-form.  `fail_before` has the numbers of the engine calls that fail, counted from 1 over all
+    streams; see EngineFaults.
     """
 
     def __init__(
@@ -232,13 +232,13 @@ def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:
     Return the scripted backend.
 
     Raises:
-        ModelNotFoundError: *model* is not its only one.
+        ModelNotFoundError: *model* is not "digits", the only one.
 
     """
     if model not in (None, "digits"):
         raise ModelNotFoundError(
             f"the scripted backend has one model, digits; got {model!r}; "
-            "leave it out, or use: wlk-conformance scripted --model digits"
+            "omit it, or use: wlk-conformance scripted --model digits"
         )
     return ScriptedBackend(spec)
 
@@ -246,7 +246,7 @@ def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:
 def open_stream(
     engine: ScriptedEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    """Return a function that makes the recognizer of the policy; see LoadedBackend."""
+    """Return a function that creates the recognizer of the policy; see LoadedBackend."""
     language = config.language
     if config.policy == "native":
         decode_own = partial(decode_step, vocabulary=engine.vocabulary)
@@ -263,7 +263,7 @@ def open_stream(
             tick_seconds=tick_seconds,
             buffer_seconds=BUFFER_SECONDS,
         )
-    numbers = count()  # of the hypotheses of this stream
+    numbers = count()  # for the hypotheses of this stream
 
     def transcribe_next(
         audio: NDArray[np.float32], *, prompt: str, language: str | None

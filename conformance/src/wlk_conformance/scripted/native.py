@@ -1,4 +1,4 @@
-"""A recognizer that streams by itself: 80 ms of audio in, the words of a fixed delay ago out."""
+"""A natively streaming recognizer: 80 ms of audio in, words out after a fixed delay."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-DELAY_STEPS = 6  # 0.48 s, a usual delay of models with delayed streams
-MEL_FRAMES = 8  # in a step, 100 a second
+DELAY_STEPS = 6  # 0.48 s, a usual delay of natively streaming models
+MEL_FRAMES = 8  # per step, at 100 a second
 
-_STEPS = DELAY_STEPS + 2  # in view: the step being decoded, the one before it and the delay
+_STEPS = DELAY_STEPS + 2  # in view: the step being decoded, the step before it, and the delay
 _STATE_BYTES = 4 * _STEPS * CELL_SAMPLES
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class DecoderState:
-    """What the engine carries from step to step of an utterance; each step makes a new one."""
+    """The state of the engine between the steps of an utterance; each step returns a new one."""
 
     audio: NDArray[np.float32] = attrs.field(
         factory=lambda: np.zeros(_STEPS * CELL_SAMPLES, dtype=np.float32)
     )
-    steps: int = 0  #: of the utterance, decoded so far
-    words: tuple[Word, ...] = ()  #: that end in the step which was decoded last
-    begun: tuple[Word, ...] = ()  #: the word that has begun by then and not ended
+    steps: int = 0  #: decoded so far in the utterance
+    words: tuple[Word, ...] = ()  #: words that end in the last decoded step
+    begun: tuple[Word, ...] = ()  #: the word that has begun by then but not ended
 
 
 def decode_step(
     audio: NDArray[np.float32], state: DecoderState, vocabulary: Sequence[str]
 ) -> DecoderState:
     """
-    Return the next state, with the words of the step that lies DELAY_STEPS back.
+    Return the next state, with the words of the step DELAY_STEPS ago.
 
-    A word begins in the step in which its first half cell is complete, and ends in the one with
-    its last sample.
+    A word begins in the step that completes its first half cell, and ends in the step with its
+    last sample.
     """
     in_view = np.concatenate([state.audio[CELL_SAMPLES:], audio])
     view_start = (state.steps - _STEPS + 1) * CELL_SAMPLES  # in samples of the utterance
@@ -52,7 +52,7 @@ def decode_step(
     for token in read_tokens(in_view):
         origin, end = token.origin + view_start, token.end + view_start
         if origin <= -HALF_CELL or end - origin < HALF_CELL or token.id > len(vocabulary):
-            continue  # cut in two by the utterance's start or end: recognised on the other side
+            continue  # cut by the start or end of the utterance, and recognised on the other side
         start, text = max(0, origin) / SAMPLE_RATE, vocabulary[token.id - 1]
         if stop - CELL_SAMPLES < end <= stop:
             words.append(Word(start, end / SAMPLE_RATE, text, 1.0))
@@ -64,7 +64,7 @@ def decode_step(
 
 
 def cut_step(answer: DecoderState, share: float) -> DecoderState:
-    """Return the answer of `decode_step` as if the decoder had ended its text within the step."""
+    """Return the answer of `decode_step` as if the text had ended within the step."""
     return attrs.evolve(answer, words=answer.words[: int(share * len(answer.words))], begun=())
 
 
@@ -73,7 +73,7 @@ class NativeRecognizer:
 
     _buffer: AudioBuffer  # audio that waits for the engine
     _state: DecoderState
-    _is_padded: bool  # the utterance is complete, and all of its words were emitted
+    _is_padded: bool  # the utterance is complete and all of its words were emitted
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class NativeRecognizer:
     ) -> None:
         self._decode = decode
         self.language = language  #: forced, or English from the first word on
-        self.work = WorkCounters()  #: of the engine, added up
+        self.work = WorkCounters()  #: total of the engine
         self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """The word that has begun and not ended."""
+        """The word that has begun but not ended."""
         return self._state.begun
 
     @property
@@ -101,7 +101,7 @@ class NativeRecognizer:
         self._buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Decode the next step; at the end of a complete utterance its rest and the padding."""
+        """Decode the next step, or if `is_last` what remains of the utterance, with padding."""
         first, stop = self._state.steps * CELL_SAMPLES, self._buffer.end
         if first + CELL_SAMPLES <= stop:
             return self._decode_all([self._buffer.view(first, first + CELL_SAMPLES)])
@@ -109,8 +109,8 @@ class NativeRecognizer:
             return None
         rest = np.zeros(CELL_SAMPLES, dtype=np.float32)
         rest[: stop - first] = self._buffer.view(first, stop)
-        # All of it or nothing, because audio inserted after half of the padding would be decoded
-        # as if a pause came before it.
+        # All or nothing, because audio inserted after a part of the padding would be decoded as if
+        # it followed a pause.
         step = self._decode_all([rest] * (stop > first) + [np.zeros_like(rest)] * DELAY_STEPS)
         self._is_padded = True
         return step
@@ -127,7 +127,7 @@ class NativeRecognizer:
         self.end_utterance("")
 
     def _decode_all(self, steps: Sequence[NDArray[np.float32]]) -> Step:
-        # Nothing is changed before the engine has answered, so that a failed step can be repeated.
+        # Nothing changes before the engine has answered, so that a failed step can be repeated.
         state, words = self._state, list[Word]()
         for audio in steps:
             state = self._decode(audio, state)

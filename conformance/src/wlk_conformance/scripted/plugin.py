@@ -21,11 +21,11 @@ SCRIPTED_SPEC = BackendSpec(
     options=(attrs.evolve(TICK_SECONDS, minimum=0.1, policies=("local-agreement", "alignatt")),),
     capabilities=frozenset(get_args(Capability)) - {"translation", "batching"},
     languages=("en", "de"),
-    policies=("local-agreement", "alignatt", "native", "long-form"),  # every shape of a recognizer
+    policies=("local-agreement", "alignatt", "native", "long-form"),  # every kind of recognizer
     models={"digits": "bundled"},
     default_model="digits",
     max_delay=3.0,
-    preference=-100,  # never the default where a backend with a model is installed
+    preference=-100,  # never the default if a backend with a model is installed
 )
 
 

@@ -1,3 +1,3 @@
-"""Sessions: a monitor of every stream, and generated sessions of calls that replay from a file."""
+"""A monitor of every stream, and generated sessions of calls, which replay from a file."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A campaign: sessions of one seed, played on a backend, and the smallest of those that fail."""
+"""Play the sessions of a seed on a backend, and find the smallest sessions that fail."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import Backend
 
-SESSIONS = 160  # played by default, where an engine reads coded audio
-SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of each theme
+SESSIONS = 160  # played by default on an engine that reads coded audio
+SLOW_SESSIONS = 12  # played by default on a slow engine: one of each theme
 PLAYS = 250  # sessions played at most to make one smaller
-SLOW_PLAYS = 30  # the same for an engine that takes time
+SLOW_PLAYS = 30  # the same on a slow engine
 ALIKE = 6  # sessions made smaller that fail in the same way, which may have several causes
-SLOW_ALIKE = 3  # the same for an engine that takes time
-BLOCKED_PLAYS = 6  # the same where each play waits until a call counts as blocked
-FAILURES = 16  # sessions that fail, after which the others are not played
+SLOW_ALIKE = 3  # the same on a slow engine
+BLOCKED_PLAYS = 6  # PLAYS if each play waits until a call counts as blocked
+FAILURES = 16  # failed sessions after which no more are played
 FILES = Path("/proc/self/fd")
-RUNNING = "running.json"  # the session being played, because it may hang or end the process
+RUNNING = "running.json"  # the session being played, kept because it may hang or crash
 
 
 class Campaign:
     """
     The sessions of one seed on one backend.
 
-    A backend that reads coded audio is loaded anew for each session, so that each is judged alone
-    and replays alone.  Other models are loaded once, because that takes time.
+    A backend that reads coded audio is loaded for each session, so that every session is judged and
+    replayed alone.  Other models are loaded once, because loading takes time.
     """
 
     def __init__(self, under_test: BackendUnderTest, *, seed: int) -> None:
@@ -61,20 +61,20 @@ class Campaign:
         self._reported: set[str] = set()  # rules
 
     def findings(self, count: int) -> Iterator[Violation]:
-        """Play *count* sessions; yield what each breaks that fails, as the smallest that does."""
+        """Play *count* sessions; yield the violation of each failure with its smallest session."""
         for session, violation in self.failures(count):
             yield self.smallest(session, violation)
 
     def failures(self, count: int) -> Iterator[tuple[Session, Violation]]:
-        """Play *count* sessions, until FAILURES fail; yield those whose rules may differ."""
+        """Play *count* sessions, until FAILURES fail; yield failures whose rules may differ."""
         seen: Counter[tuple[str, str]] = Counter()
         alike = ALIKE if self._profile.is_coded else SLOW_ALIKE
         for index in range(count):
             session = generate(self._seed, index, self._profile)
             violation = self.violation_of(session)
             if violation is not None and not index:
-                self._grace = GRACE  # a sound backend may keep what its first use made
-                violation = self.violation_of(session)  # without what is made on first use
+                self._grace = GRACE  # the first use may create what a sound backend keeps
+                violation = self.violation_of(session)  # everything exists now
             if violation is None:
                 continue
             seen[_alike(violation)] += 1
@@ -85,9 +85,9 @@ class Campaign:
                 return
 
     def smallest(self, session: Session, violation: Violation) -> Violation:
-        """Return what a session breaks, and the smallest session that breaks it too."""
+        """Return the violation with the smallest session that also has it."""
 
-        def same(candidate: Session) -> Violation | None:
+        def same_violation(candidate: Session) -> Violation | None:
             other = self.violation_of(candidate)
             is_same = other is not None and _alike(other) == _alike(violation)
             return other if is_same else None
@@ -95,14 +95,14 @@ class Campaign:
         plays = PLAYS if self._profile.is_coded else SLOW_PLAYS
         if violation.kind == "blocked":
             plays = BLOCKED_PLAYS
-        small = shrink(session, lambda candidate: same(candidate) is not None, plays=plays)
-        latest = same(small)
+        small = shrink(session, lambda other: same_violation(other) is not None, plays=plays)
+        latest = same_violation(small)
         if latest is None:
             small, latest = session, violation  # it depends on the sessions before it
         return attrs.evolve(latest, rule=attribute(latest, small), session=small)
 
     def violation_of(self, session: Session) -> Violation | None:
-        """Play a session; return the first violation, None where every rule holds."""
+        """Play a session; return the first violation, None if every rule holds."""
         self._write(RUNNING, session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
@@ -111,23 +111,23 @@ class Campaign:
             violations = played.violations or list(self._differences(session, played, backend))
             violations = violations or list(self._leaks(threads, files))
         violations += self._under_test.left_behind(printed())
-        # Where no open backend owns children, they are ended whatever else was found.
+        # If no open backend owns children, they are ended whatever else was found.
         if self._profile.is_coded and (leaked := remaining(processes, grace=self._grace)):
             self._grace = BRIEF_GRACE
             violations.append(Violation("LIFE-10", end_children(leaked)))
         return next(iter(violations), None)
 
     def report(self, violation: Violation) -> None:
-        """Report the first finding of a rule, and write its session to the folder of replays."""
+        """Report the first finding of a rule, and write its session to the replay folder."""
         under_test, session = self._under_test, violation.session
         if session is None or violation.rule in self._reported:
             return
         self._reported.add(violation.rule)
         path = self._write(f"{under_test.spec.name}-{violation.rule}.json", session)
         lines = [f"replay: {under_test.command} --replay {path}"] if path else []
-        lines += [f"drawn as {session.name}; the calls that are needed:", session.listed()]
+        lines += [f"drawn as {session.name}; the calls needed to reproduce it:", session.listed()]
         if violation.twin is not None:
-            lines += ["the same audio, with other words:", violation.twin.listed()]
+            lines += ["calls that give other words for the same audio:", violation.twin.listed()]
         under_test.violations.append(attrs.evolve(violation, advice="\n".join(lines)))
 
     def _write(self, name: str, session: Session) -> Path | None:
@@ -142,17 +142,17 @@ class Campaign:
         return folder / name
 
     def end(self) -> None:
-        """Forget the session that was played last, and the folder if no session failed."""
+        """Delete the session that was played last, and the folder if no session failed."""
         folder = self._under_test.replays
         if folder is not None and folder.is_dir():
             (folder / RUNNING).unlink(missing_ok=True)
-            with suppress(OSError):  # sessions that failed stay there
+            with suppress(OSError):  # failed sessions remain there
                 folder.rmdir()
 
     def _differences(
         self, session: Session, played: Player, backend: Backend
     ) -> Iterator[Violation]:
-        """Compare each life of each stream with its twin, where no exact words are known."""
+        """Compare each life of each stream with its twin, if no exact words are known."""
         for stream, lives in () if self._profile.is_coded else sorted(played.lives.items()):
             for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
                 if twin is None:
@@ -160,9 +160,9 @@ class Campaign:
                 plain = Player(backend, self._under_test).play(twin)
                 yield from plain.violations
                 if not plain.violations and (
-                    found := compare(life, plain.lives[stream][0], stream)
+                    difference := compare(life, plain.lives[stream][0], stream)
                 ):
-                    yield attrs.evolve(found, twin=twin)
+                    yield attrs.evolve(difference, twin=twin)
 
     def _leaks(self, threads: set[threading.Thread], files: int) -> Iterator[Violation]:
         limit = monotonic() + self._grace  # for all of them together
@@ -170,22 +170,22 @@ class Campaign:
             thread.join(max(0.0, limit - monotonic()))
         if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
             self._grace = BRIEF_GRACE
-            text = f"{len(names)} threads are alive after every stream was closed: {names[:5]}"
+            text = f"{len(names)} threads are alive after all streams were closed: {names[:5]}"
             yield Violation("LIFE-10", text)
         if _open_files() > files:
             gc.collect()
-            if (opened := _open_files() - files) > 0:
-                text = f"{opened} more files are open after every stream was closed"
+            if (more := _open_files() - files) > 0:
+                text = f"{more} more files are open after all streams were closed than before"
                 yield Violation("LIFE-10", text)
 
     def _backend(self) -> AbstractContextManager[Backend]:
         if not self._profile.is_coded:
             return nullcontext(self._under_test.backend)
-        return self._under_test.opened_elsewhere(self._under_test.load_with())
+        return self._under_test.closing(self._under_test.load_with())
 
 
 def play_sessions(under_test: BackendUnderTest) -> None:
-    """Play the sessions that the options choose, and report what each of them breaks."""
+    """Play the sessions chosen by the options, and report the violations of each."""
     campaign = Campaign(under_test, seed=under_test.seed)
     if under_test.replay is not None:
         violation = campaign.violation_of(under_test.replay)
@@ -197,7 +197,7 @@ def play_sessions(under_test: BackendUnderTest) -> None:
             raise NotApplicable("no sessions are generated: --sessions 0", "not selected")
         findings = campaign.findings(count)
         under_test.notes.append(f"{count} sessions of seed {under_test.seed}")
-    for finding in findings:  # each at once, because a later session may end the process
+    for finding in findings:  # one by one, because a later session may end the process
         campaign.report(finding)
         under_test.at_finding()
     campaign.end()
@@ -205,10 +205,10 @@ def play_sessions(under_test: BackendUnderTest) -> None:
 
 def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int = 0) -> str:
     """
-    Return how to repeat the session of a backend that hung or ended the process.
+    Return how to repeat the session in which a backend hung or ended the process.
 
-    It is kept as a file of its own.  It is not made smaller, because that means to play it again;
-    what follows *action*, the number of the call from 1, is left out.
+    The session is kept in a file of its own, without what follows *action*, the number of its last
+    call from 1.  It is not made smaller, because that would play it again.
     """
     running = folder / RUNNING
     if not running.is_file():
@@ -220,7 +220,7 @@ def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int =
     path.write_text(session.as_json(), encoding="utf-8")
     return (
         f"replay: {under_test.command} --replay {path}\ndrawn as {session.name}; its last call "
-        f"hangs or ends the process:\n{session.listed()}"
+        f"hung or ended the process:\n{session.listed()}"
     )
 
 

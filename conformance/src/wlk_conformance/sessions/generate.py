@@ -1,4 +1,4 @@
-"""Draw sessions from a seed: what callers do that no test was written for."""
+"""Draw sessions from a seed, which do what callers do but no test covers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BIG = (80_000, 320_000, 960_000)
 
 @attrs.frozen(kw_only=True)
 class Theme:
-    """How often each thing happens after a chunk, and the size of a session; 0 for never."""
+    """How often each thing happens after a chunk, 0 for never, and the size of a session."""
 
     chunks: tuple[int, ...] = (*TINY, *USUAL)
     seconds: float = 12.0
@@ -50,7 +50,7 @@ class Theme:
     neighbours: bool = False
     drains: float = 0.25
     options: float = 0.2
-    habits: float = 0.4  # of the sessions: their engine has habits of models
+    habits: float = 0.4  # share of the sessions whose engine has habits of models
 
 
 THEMES: Mapping[str, Theme] = {
@@ -71,27 +71,27 @@ THEMES: Mapping[str, Theme] = {
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
             7200.25)  # fmt: skip
 END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 3600.0, -0.021, -0.5)
-HELD_OFFSETS = (None, None, 0.0, 1.0)  # of a chunk inserted while a call is held
+HELD_OFFSETS = (None, None, 0.0, 1.0)  # end offsets of a chunk inserted while a call is held
 TURN_STARTS = (-2.0, -0.3, 0.0, 0.0, 0.0, 0.4, 2.5)  # seconds from the end of the audio
 FAR_STARTS = (-60.0, -20.0, -8.0, -4.0, -3.1, 6.0, 30.0)
 SPEAKERS: tuple[int | str, ...] = (0, 1, 2, "anna", "bert")
 MANY_SPEAKERS: tuple[int | str, ...] = (*range(10), "carla", "Zoë", "speaker 1")
-PAUSES = (0.3, 1.0, 5.5, 40.0)  # with a turn inside
+PAUSES = (0.3, 1.0, 5.5, 40.0)  # seconds, with a turn inside
 REFUSED_SAMPLES = (0, 1, 1600, 1601, 16_000, 40_000, 80_000)  # 0 for the usual number
 LONG_QUIET_CELLS = (300, 300, 450, 800)  # of 80 ms: 24 to 64 s of zeros
 QUIET_CHUNKS = (8000, 16_000, 80_000, 320_000)
 FORMS = ("read-only", "strided", "reversed", "reused")
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
 READ_AFTER = {"insert", "process", "drain", "end_silence", *FLUSHES} - {"finish"}
-SLOW = 0.4  # of the seconds, for engines that take time
-MANY_STREAMS = 4  # from which on each of them has half as many
-SHORTEST = 3.0  # seconds of a stream
+SLOW = 0.4  # factor on the seconds for slow engines
+MANY_STREAMS = 4  # beyond this, streams are half as long on slow engines
+SHORTEST = 3.0  # seconds that a stream lasts at least
 SPARSE = 0.2  # share of the tapes with long quiet stretches
 GAP_CELLS = (0, 1, 1, 2, 3, 8, 20)  # of 80 ms, between two words
-SPARSE_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # added to these
+SPARSE_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # added to a gap
 WATCHED = 0.5  # share of the sessions whose hypothesis is read after every call
 QUIET = 0.2  # share of the streams with tens of seconds of zeros between two words
-OTHER_WORDS = 0.3  # share of the sessions whose engine has another vocabulary
+OTHER_WORDS = 0.3  # share of the sessions with another vocabulary
 
 
 @attrs.frozen(kw_only=True)
@@ -99,14 +99,14 @@ class Profile:
     """What the sessions of a backend can contain."""
 
     is_coded: bool = True  #: its engine reads coded audio, which costs almost nothing
-    policies: tuple[str, ...] = ()  #: that a stream may be opened with; empty for the default
+    policies: tuple[str, ...] = ()  #: to open streams with, empty for the default
     languages: tuple[str, ...] = ()  #: likewise
     #: Values at the limits of each option of a stream, and the policies that take it.
     options: Mapping[str, tuple[tuple[Any, ...], Collection[str | None]]] = attrs.field(
         factory=dict
     )
-    habits: tuple[str, ...] = ()  #: that the engine can imitate
-    has_vocabularies: bool = False  #: the words of the engine can be set
+    habits: tuple[str, ...] = ()  #: habits that the engine can imitate
+    has_vocabularies: bool = False  #: the engine's words can be set
     #: Arguments of create_processor that every stream has.
     fixed: Mapping[str, Any] = attrs.field(factory=dict)
     has_turns: bool = True
@@ -129,7 +129,7 @@ class Profile:
                 if len(limits := _limits(option)) > 1
             },
             habits=HABITS if is_coded and isinstance(under_test.backend, SupportsHabits) else (),
-            # The words of an engine at a server cannot be changed from here.
+            # The words of an engine on a server cannot be changed from here.
             has_vocabularies=is_coded and not isinstance(under_test.backend, SupportsDeclaration),
             fixed=fixed,
             has_turns=under_test.has("speaker-turns"),
@@ -145,10 +145,10 @@ def _limits(option: Option) -> tuple[Any, ...]:
 
 
 def generate(seed: int, index: int, profile: Profile) -> Session:
-    """Return session number *index* of *seed*; the same for the same arguments, on any machine."""
+    """Return session *index* of *seed*, the same on any machine for the same arguments."""
     name = list(THEMES)[index % len(THEMES)]
     rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
-    # Policies take turns in the sessions of a theme too, whatever the number of themes.
+    # Policies also take turns among the sessions of a theme, whatever the number of themes.
     policy_round = index % len(THEMES) + index // len(THEMES)
     draw = _Draw(rng, profile, THEMES[name], policy_round)
     return draw.session(f"seed {seed}, session {index}: {name}")
@@ -156,7 +156,7 @@ def generate(seed: int, index: int, profile: Profile) -> Session:
 
 @attrs.define
 class _Draw:
-    """One session in the making; the actions of a stream get its number at their end."""
+    """A session being drawn; actions get the number of their stream last."""
 
     _rng: Random
     _profile: Profile
@@ -165,7 +165,7 @@ class _Draw:
     _habits: tuple[str, ...] = ()
 
     def session(self, name: str) -> Session:
-        """Return the session: bodies of streams, taking turns."""
+        """Return the session, in which the actions of its streams take turns."""
         rng, profile, theme = self._rng, self._profile, self._theme
         vocabulary = ""
         if profile.has_vocabularies and self._chance(OTHER_WORDS):
@@ -214,7 +214,7 @@ class _Draw:
         for rare in self._rare() if is_coded else ():
             self._choice(groups)[1:1] = rare
         if self._theme.neighbours and stream and self._chance(0.7):
-            groups.insert(self._rng.randint(0, len(groups)), self._misfortune())
+            groups.insert(self._rng.randint(0, len(groups)), self._ending())
         is_usual = self._theme.pauses and self._theme.chunks == USUAL
         if is_coded and is_usual and self._chance(QUIET):
             tape = self._with_quiet(tape, groups)
@@ -241,7 +241,7 @@ class _Draw:
         return Tape(tokens=tuple(tokens))
 
     def _with_quiet(self, tape: Tape, groups: list[list[Action]]) -> Tape:
-        """Put tens of seconds of zeros before a word of *tape*, and feed them in big chunks."""
+        """Put tens of seconds of zeros before a word of *tape*, to be fed in big chunks."""
         at, cells = self._rng.randint(1, len(groups)), self._choice(LONG_QUIET_CELLS)
         before = chain.from_iterable((a, *a.inner) for a in chain(*groups[:at]))
         samples = sum(action.samples for action in before if action.do == "insert")
@@ -286,7 +286,7 @@ class _Draw:
         return actions
 
     def _rare(self) -> Iterator[list[Action]]:
-        """Yield calls that few callers make, none where the theme goes without such calls."""
+        """Yield calls that few callers make, unless the theme excludes them."""
         theme, choice, chance = self._theme, self._choice, self._chance
         has_turns = self._profile.has_turns and theme.turns > 0
         if has_turns and chance(0.4):
@@ -301,7 +301,7 @@ class _Draw:
             bad, samples = choice(list(BAD)), choice(REFUSED_SAMPLES)
             yield [Action(do="refuse", bad=bad, samples=samples)]
         if self._profile.has_faults and (theme.faults or theme.resets) and chance(0.3):
-            # A reset must forget failures, so that as many as a stream survives may follow it.
+            # A reset must forget failures: after it, a stream survives as many as a new one.
             insert = Action(do="insert", samples=24_000)
             fails = [Action(do="is_last", faults=(1,), is_given_up=True)] * self._rng.randint(1, 3)
             survives = Action(do="is_last", faults=choice(((1, 2), (1, 2, 3))))
@@ -321,7 +321,7 @@ class _Draw:
         )
 
     def _pause(self) -> list[Action]:
-        """Return a silence, late, split in two, repeated, or as it should be."""
+        """Return a silence: as usual, with a read, without a start, or with repeated calls."""
         offset = self._choice((None, None, None, 0.0, 2.0, -1.5))
         end = Action(do="end_silence", seconds=self._choice(SILENCES), offset=offset)
         start, read = self._exclusive("start_silence"), Action(do="read")
@@ -330,15 +330,15 @@ class _Draw:
         )  # fmt: skip
         return self._rng.choice(pauses)
 
-    def _misfortune(self) -> list[Action]:
-        """Return how a neighbour ends, and sometimes begins again."""
+    def _ending(self) -> list[Action]:
+        """Return how a neighbour ends, and perhaps begins again."""
         ends: list[list[Do]] = [["close"], ["reset"], ["finish", "close"]]
         if self._profile.has_faults:
             ends += [["exhaust"], ["exhaust", "reset"], ["exhaust", "close"]]
         return [Action(do=do) for do in self._choice(ends)]
 
     def _exclusive(self, do: Do) -> Action:
-        """Return an exclusive call, with faults or held, as often as the theme has it."""
+        """Return an exclusive call, with faults or held as often as the theme says."""
         theme, profile = self._theme, self._profile
         if profile.has_faults and self._chance(theme.faults):
             return Action(do=do, faults=self._choice(FAULTS), is_after=self._chance(0.5))
@@ -357,7 +357,7 @@ class _Draw:
         if self._chance(self._theme.options) and profile.languages:
             options["language"] = self._choice(profile.languages)
         policy = profile.fixed.get("policy", options.get("policy"))
-        # A word may be mistaken as often as it is cut off, which is in short ticks.
+        # Habits go without options: in short ticks a word is cut off, and mistaken, too often.
         for name, (values, policies) in {} if self._habits else profile.options.items():
             if policy in policies and self._chance(self._theme.options):
                 options[name] = self._choice(values)

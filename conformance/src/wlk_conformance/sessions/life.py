@@ -1,4 +1,4 @@
-"""Expected clock and token invariants of a stream between resets."""
+"""The expected clock and the token invariants of a stream between resets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from wlk_core import BackendSpec, ChangeSpeaker, Emission, Transcript
 
 ROUNDING = 1e-6  # seconds: rounding allowed in a clock that counts samples
-RECENT = 32  # tokens that every call compares again with what they were; the end compares all
-# The rule of a call that commits text although no audio came since the last flush.
+RECENT = 32  # newest tokens checked for changes after every call; at the end all are
+# The rule of a call that commits text although no audio was inserted since the last flush.
 IDLE = {
     "start_silence": "SIL-02", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "LIFE-03",
 }  # fmt: skip
@@ -30,9 +30,9 @@ Speaker = int | str | None
 @attrs.frozen
 class StreamClock:
     """
-    Samples and silences, counted exactly; `pauses` are the samples before each, seconds and rule.
+    Samples and silences, counted exactly; `pauses` has the samples before each, seconds and rule.
 
-    The core's own Timeline is not used, because it is a part of what is tested.
+    The core's own Timeline is not used, because it is under test.
     """
 
     samples: int = 0
@@ -45,7 +45,7 @@ class StreamClock:
         return float(self.silence + Fraction(self.samples, SAMPLE_RATE))
 
     def after(self, *, samples: int = 0, pause: float = 0.0, rule: str = "SIL-05") -> StreamClock:
-        """Return the clock after a pause and then *samples*; a token in the pause breaks *rule*."""
+        """Return the clock after a pause, then *samples*; a token in the pause breaks *rule*."""
         silence, pauses = self.silence, self.pauses
         if pause > 0:
             silence += Fraction(pause)
@@ -60,7 +60,7 @@ class StreamClock:
         return 0.0 if abs(difference) <= EPS + ROUNDING else difference
 
     def time_of(self, sample: int, *, is_before_pause: bool = False) -> float:
-        """Return the stream time of *sample*; where a silence begins, the time before or after."""
+        """Return the stream time of *sample*, at a silence the time before or after it."""
         silence = Fraction(sample, SAMPLE_RATE)
         for before, seconds, _ in self.pauses:
             if before < sample or (before == sample and not is_before_pause):
@@ -68,7 +68,7 @@ class StreamClock:
         return float(silence)
 
     def audio_time(self, time: float) -> float:
-        """Return *time* without the silences before it, the start of one for a time inside it."""
+        """Return *time* without earlier silences; a time inside a silence counts as its start."""
         silences = (max(0.0, min(time, end) - start) for start, end, _ in self.spans())
         return max(0.0, time - sum(silences))
 
@@ -83,7 +83,7 @@ class StreamClock:
 
 @attrs.frozen(kw_only=True)
 class Reading:
-    """A hypothesis that was read, the tokens committed before, and the samples inserted by then."""
+    """A hypothesis, and the numbers of tokens committed and samples inserted when it was read."""
 
     tokens: tuple[ASRToken, ...]
     committed: int
@@ -97,11 +97,11 @@ class Life:
     clock: StreamClock = attrs.field(factory=StreamClock)
     cuts: list[int] = attrs.field(factory=list)  #: samples at which a flush ended an utterance
     tokens: list[ASRToken] = attrs.field(factory=list)
-    readings: list[Reading] = attrs.field(factory=list)  #: with text, and other than the one before
+    readings: list[Reading] = attrs.field(factory=list)  #: not empty, each unlike the last
     is_complete: bool = False  #: finished, so that every word was committed
     is_broken: bool = False  #: StreamBroken was raised
-    first_sample: int = 0  #: of the tape
-    may_end_early: bool = False  #: the engine may run before a word that it decodes has ended
+    first_sample: int = 0  #: its start in the tape
+    may_end_early: bool = False  #: a word may be decoded before it has ended
 
     def read(self, tokens: Sequence[ASRToken]) -> None:
         """Note the hypothesis of a read."""
@@ -112,7 +112,7 @@ class Life:
 
 
 class CommittedTokens:
-    """The tokens of a life, with a copy of each to compare it with later."""
+    """The tokens of a life, and a snapshot of each, with which it is compared later."""
 
     def __init__(self, life: Life, spec: BackendSpec, language: str | None) -> None:
         self._life = life
@@ -134,7 +134,7 @@ class CommittedTokens:
                 self._snapshots.append(_snapshot(token))
 
     def take(self, emission: Emission, call: str, *, has_audio: bool) -> Iterator[Violation]:
-        """Check and keep the tokens of *emission*; `has_audio` since the last flush."""
+        """Check and keep the tokens of *emission*; `has_audio` means audio since the last flush."""
         if type(emission.committed) is not tuple:
             kind = type(emission.committed).__name__
             yield Violation("COM-02", f"{call} returned its tokens as {kind}")
@@ -146,46 +146,46 @@ class CommittedTokens:
         self._stable = max(self._stable, emission.stable_up_to)
 
     def verify(self, *, is_whole: bool = False) -> Iterator[Violation]:
-        """Compare the newest tokens, or all, with what they were when they were returned."""
+        """Compare the newest tokens, or all of them, with their snapshots."""
         tokens = self._life.tokens
         for index in range(0 if is_whole else max(0, len(tokens) - RECENT), len(tokens)):
             before, now = self._snapshots[index], _snapshot(tokens[index])
             if now != before:
                 self._snapshots[index] = now
-                message = f"a token was {before} when it was returned, later {now}"
+                message = f"a token was {before} when it was returned, and later {now}"
                 yield Violation("COM-02", message)
 
     def check_shown(
         self, shown: Transcript, *, committed_end: float | None, is_flushed: bool
     ) -> Iterator[Violation]:
-        """Check what get_buffer returned; `is_flushed` where nothing came since the last flush."""
+        """Check what get_buffer returned; `is_flushed` if no audio followed the last flush."""
         tokens, before = shown.tokens, 0.0
         if is_flushed and tokens:
-            yield Violation("HYP-03", f"after a flush the hypothesis is {shown.text!r}")
+            yield Violation("HYP-03", f"the hypothesis is {shown.text!r} after a flush")
             return
         if shown.text != "".join(token.text for token in tokens):
-            yield Violation("COM-03", f"the hypothesis {tokens} reads {shown.text!r}")
+            yield Violation("COM-03", f"the text of the hypothesis {tokens} is {shown.text!r}")
         for token in tokens:
-            where = f"the hypothesis has {_described(token)}"
+            where = f"the hypothesis has {_described(token)}, but"
             if problem := next(self._misdeclared(token), None):
                 yield Violation(problem[0], f"in the hypothesis: {problem[1]}")
             if committed_end is not None and token.start < committed_end - EPS:
-                yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
+                yield Violation("HYP-02", f"{where} committed text ends at {committed_end:.3f} s")
             if token.start < before:
-                yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
+                yield Violation("TIME-02", f"{where} the token before it starts at {before:.3f} s")
             before = token.start
 
     def _problems(self, token: Any, call: str, *, has_audio: bool) -> Iterator[tuple[str, str]]:
-        """Yield the rules that *token* breaks, and how; the first one may cause the others."""
+        """Yield the rules that *token* breaks, and how; the first may cause the others."""
         clock = self._life.clock
         if not isinstance(token, ASRToken):
             yield "COM-02", f"{call} returned a {type(token).__name__}, expected an ASRToken"
         if not clock.samples:
             rule = "LIFE-05" if call == "finish" else "LIFE-01"
-            yield rule, f"{call} committed {token.text!r}, and no audio was inserted"
+            yield rule, f"{call} committed {token.text!r} before any audio was inserted"
         if not has_audio:
             rule = IDLE.get(call, "COM-01")
-            yield rule, f"{call} committed {token.text!r}, and no audio came since the last flush"
+            yield rule, f"{call} committed {token.text!r} without new audio since the last flush"
         recent = [snapshot[:3] for snapshot in self._snapshots[-RECENT:]]
         if token.end > token.start and _snapshot(token)[:3] in recent:
             yield "COM-01", f"{call} committed {_described(token)} again"
@@ -194,22 +194,22 @@ class CommittedTokens:
         if token.start < before:
             yield "TIME-02", f"{_described(token)} starts before the last token, at {before:.3f} s"
         if token.start < self._stable - ROUNDING:
-            stable = f"{self._stable:.3f} s, which was stable"
+            stable = f"stable_up_to, which was {self._stable:.3f} s"
             yield "TIME-03", f"{_described(token)} starts before {stable}"
         for start, end, rule in clock.spans():
             if token.end > start + EPS and token.start < end - EPS:
-                yield rule, f"{_described(token)}, and a pause at {start:.3f}-{end:.3f} s"
+                yield rule, f"{_described(token)} overlaps the pause at {start:.3f}-{end:.3f} s"
 
     def _misdeclared(self, token: ASRToken) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with *token* whatever came before it."""
+        """Yield what is wrong with *token* regardless of earlier tokens."""
         spec, audio_time = self._spec, self._life.clock.end
         if not token.text.strip():
             yield "COM-03", f"an empty token: {token}"
         if "\ufffd" in token.text:
-            yield "COM-03", f"U+FFFD in {token}: bytes were not waited for"
+            yield "COM-03", f"U+FFFD in {token}: incomplete bytes must be held back"
         probability = token.probability
         if ("probabilities" in spec.capabilities) != (probability is not None):
-            text = f"{token.text!r} has the probability {probability}; see the capabilities"
+            text = f"{token.text!r} has the probability {probability}, contradicting the spec"
             yield "PKG-01", text
         if probability is not None and not 0 <= probability <= 1:
             yield "PKG-01", f"{token.text!r} has the probability {probability}, expected 0 to 1"
@@ -217,15 +217,15 @@ class CommittedTokens:
         if reported not in {None, *spec.languages}:
             yield "LANG-01", f"{reported!r} is not a declared language"
         if self._language is not None and reported != self._language:
-            text = f"{self._language!r} is forced, {token.text!r} is reported as {reported!r}"
+            text = f"{self._language!r} is forced, but {token.text!r} is reported as {reported!r}"
             yield "LANG-01", text
-        where = f"{_described(token)}, the audio ends at {audio_time:.3f} s"
+        where = f"{_described(token)}, but the audio ends at {audio_time:.3f} s"
         if not math.isfinite(token.start) or not math.isfinite(token.end):
-            yield "TIME-01", f"{token} has no time"
+            yield "TIME-01", f"{token} has no finite times"
         if token.start >= audio_time:
             yield "COM-06", where
         if not 0 <= token.start <= token.end <= audio_time + EPS:
-            yield "TIME-01", f"{where}; times are seconds"
+            yield "TIME-01", f"{where}; times must be in seconds"
 
 
 def _described(token: ASRToken) -> str:
@@ -242,17 +242,17 @@ class Speakers:
 
     def __init__(self, *, is_reset: bool) -> None:
         self._is_reset = is_reset
-        self.turns: list[ChangeSpeaker] = []  #: noted before the call, which returns tokens by it
+        self.turns: list[ChangeSpeaker] = []  #: noted before the call returns tokens
 
     def take(self, emission: Emission, call: str) -> Iterator[Violation]:
         """Check the speakers of the tokens of *emission*."""
         for token in emission.committed:
             allowed = self._allowed(token)
-            # 1 == True == 1.0, and a speaker is none of the other two.
+            # Types are compared too, because 1 == True == 1.0.
             if (type(token.speaker), token.speaker) not in [(type(s), s) for s in allowed]:
                 yield Violation(
                     "LIFE-06" if self._is_reset and not self.turns else "SPK-02",
-                    f"{call}: {token.text!r} at {token.start:.3f} s is by speaker "
+                    f"{call}: {token.text!r} at {token.start:.3f} s has speaker "
                     f"{token.speaker!r}, expected {' or '.join(map(repr, allowed))}; turns: "
                     + ", ".join(f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self.turns),
                 )
@@ -262,8 +262,8 @@ class Speakers:
         """
         Return the speakers that a token may have.
 
-        Either side of a turn is accepted within EPS.  The contract leaves open whether a turn that
-        is called later cancels one that starts later, so that both readings are accepted.
+        Within EPS of a turn, both speakers are accepted.  The contract does not say whether a later
+        call cancels a turn that starts later, so both readings are accepted.
         """
         allowed: list[Speaker] = []
         for time in (token.start, token.start - EPS, token.start + EPS):

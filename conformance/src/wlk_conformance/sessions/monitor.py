@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @attrs.define
 class _Span:
-    """The engine calls in the time of one call, where no other call overlapped it."""
+    """The engine calls made during one call, counted if no other call overlapped it."""
 
     made: int = 0
     fired: int = 0  #: engine calls that failed on request
@@ -36,7 +36,7 @@ class _Span:
 
 @attrs.frozen(kw_only=True)
 class _Entry:
-    """What was so when an exclusive call began."""
+    """The state of a stream when an exclusive call began."""
 
     clock: StreamClock
     inserts: int
@@ -46,10 +46,10 @@ class _Entry:
 
 class Monitor:
     """
-    The streams of one backend, and what was found in them.
+    The streams of one backend, and the violations found in them.
 
-    Violations are collected and never raised, so that the test that runs is judged by its own
-    rule.  Any thread may call.
+    Violations are collected and never raised, so that the running test is judged by its own rule.
+    Any thread may call.
     """
 
     def __init__(self, spec: BackendSpec, backend: Backend, calls: Calls) -> None:
@@ -57,15 +57,15 @@ class Monitor:
         self.calls = calls
         self.violations: list[Violation] = []
         self._backend = backend
-        self.engine_calls = EngineFaults.of_backend(backend)  #: None where they are not counted
+        self.engine_calls = EngineFaults.of_backend(backend)  #: None if they are not counted
         self._streams: list[MonitoredProcessor] = []
-        self._running = self._entered = 0  # calls of any stream
+        self._running = self._entered = 0  # calls in progress and in all, of any stream
         self._lock = threading.Lock()
 
     def open(
         self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
     ) -> MonitoredProcessor:
-        """Open a stream of the backend, whose calls are monitored, recorded, and noted in *log*."""
+        """Open a stream whose calls are monitored, recorded, and noted in *log*."""
         with self.calls.making("create_processor", name):
             processor = self._backend.create_processor(**arguments)
         stream = MonitoredProcessor(processor, name, arguments.get("language"), self, log)
@@ -73,9 +73,9 @@ class Monitor:
         return stream
 
     def report(self, violation: Violation) -> None:
-        """Keep the first violation of each stream, because the next ones may follow from it."""
+        """Keep the first violation of each stream, because later ones may follow from it."""
         if violation.rule == "LANG-01":
-            # The language of another stream, unless the stream reports it without that one too.
+            # If another stream has the reported language, that stream is suspected first.
             others = {each.language for each in self._streams if each.name != violation.stream}
             reported = (f"reported as {language!r}" for language in others if language)
             is_other = any(text in violation.message for text in reported)
@@ -86,7 +86,7 @@ class Monitor:
                 self.violations.append(violation)
 
     def settle(self) -> None:
-        """Compare every token with what it was when it was returned."""
+        """Compare every token with what it was when returned."""
         for stream in self._streams:
             stream.verify()
         self._streams.clear()
@@ -114,8 +114,8 @@ class MonitoredProcessor:
     """
     An online processor whose calls are recorded and checked, and noted in *log* if there is one.
 
-    They return and raise what those of the processor do, but for Escaped; see Calls.  The attribute
-    `lives` has what came since it was opened and at each reset.
+    They return and raise what those of the processor do, except for Escaped; see Calls.  `lives`
+    has a record from the opening on, and one from each reset on.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class MonitoredProcessor:
         self._monitor = monitor
         self._log = log
         self._is_closed = False
-        self._running = 0  # exclusive calls
-        self._calls = 0  # of any kind that can change the hypothesis
-        self._inserts = 0  # begun
+        self._running = 0  # exclusive calls in progress
+        self._calls = 0  # calls that may change the hypothesis
+        self._inserts = 0  # inserts that have begun
         self._lock = threading.Lock()
         self._begin()
 
@@ -151,7 +151,7 @@ class MonitoredProcessor:
         self._is_flushed = True  # no audio since the last flush
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the processor; a speaker turn is checked where there are turns."""
+        """Return an attribute of the processor, with a check around `new_speaker`."""
         with self._monitor.calls.making(name, self.name):
             value = getattr(self._processor, name)
         return self._new_speaker if name == "new_speaker" else value
@@ -162,12 +162,12 @@ class MonitoredProcessor:
         return self._emitting("new_speaker", change)
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:
-        """Insert the chunk, and check the clock and that no model runs."""
+        """Insert the chunk, and check the clock and that the engine is not called."""
         end_time, life = audio_stream_end_time, self.life
         samples = len(audio) if hasattr(audio, "__len__") else 0
         has_time = isinstance(end_time, (int, float)) and not isinstance(end_time, bool)
-        # The clock moves before the insert, because a step of another thread may take the audio at
-        # once; it moves back if the chunk is refused.
+        # The clock moves before the insert, because a step on another thread may take the audio at
+        # once, and it moves back if the chunk is refused.
         with self._lock:
             self._inserts += 1
             before, was_flushed = life.clock, self._is_flushed
@@ -194,19 +194,19 @@ class MonitoredProcessor:
             self._violation("IN-04", f"insert_audio_chunk made {span.made} engine calls")
 
     def process_iter(self, is_last: bool = False) -> Any:  # noqa: FBT001, FBT002 -- pinned
-        """Process, and check what came."""
+        """Process, and check the emission."""
         return self._emitting("process_iter", is_last)
 
     def start_silence(self) -> Any:
-        """Start a silence, and check what came."""
+        """Start a silence, and check the emission."""
         return self._emitting("start_silence")
 
     def finish(self) -> Any:
-        """Finish, and check what came."""
+        """Finish, and check the emission."""
         return self._emitting("finish")
 
     def end_silence(self, silence_duration: Any, offset: Any = None) -> None:
-        """End a silence, and move the clock once it was accepted."""
+        """End a silence, and move the clock if it is accepted."""
         with self._entered(), self._monitor.span():
             try:
                 self._call("end_silence", silence_duration, *_given(offset))
@@ -239,14 +239,14 @@ class MonitoredProcessor:
         return shown
 
     def reset(self) -> None:
-        """Reset, and begin anew."""
+        """Reset, and begin a new life."""
         with self._monitor.span():
             self._call("reset")
         self.verify()
         self._begin(is_reset=True)
 
     def close(self) -> None:
-        """Close, which waits for nothing; every token must still be what it was."""
+        """Close, which must not wait, and compare every token with what it was."""
         was_failed, is_idle, began = self._was_failed, not self._running, monotonic()
         with self._monitor.span():
             self._call("close")
@@ -263,7 +263,7 @@ class MonitoredProcessor:
         self._take(self.times.settle())
 
     def _call(self, name: str, *args: Any) -> Any:
-        """Make a call of the processor, which is recorded and noted."""
+        """Make a call of the processor, and record and note it."""
         note = (lambda *_: None) if self._log is None else self._log.note
         try:
             with self._monitor.calls.making(_called(name, args), self.name):
@@ -311,7 +311,7 @@ class MonitoredProcessor:
             self._violation(rule, f"{what} made {span.made} engine calls")
         was_failed, self._was_failed = self._was_failed, False
         self._take(self._failures.returned(call, span.fired))
-        is_quiet = self._inserts == entry.inserts  # nothing was inserted meanwhile
+        is_quiet = self._inserts == entry.inserts  # nothing was inserted during the call
         has_audio = not self._is_flushed or not is_quiet
         samples, stats = life.clock.samples, self.stats
         made, tokens = span.made - span.fired, len(emission.committed)
@@ -320,7 +320,7 @@ class MonitoredProcessor:
         if is_done and more and not was_failed and call == "process_iter":
             self._violation(
                 "TIME-03",
-                f"processed_up_to was {self.times.processed:.3f} s, the end of the audio, and the "
+                f"processed_up_to was {self.times.processed:.3f} s, the end of the audio, but the "
                 f"next process_iter made {made} engine calls and committed {tokens} tokens",
             )
         self._take(self._counters.take(stats, call, made=made, tokens=tokens))

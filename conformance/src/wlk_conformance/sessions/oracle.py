@@ -1,4 +1,4 @@
-"""The oracle of coded audio: which words a life of a stream must have committed and shown."""
+"""The oracle of coded audio: the words that a life of a stream must have committed and shown."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
-MIN_DETECTABLE_SAMPLES = 480  # of a word on its side of a cut, with which any engine detects it
+MIN_DETECTABLE_SAMPLES = 480  # of a word on one side of a cut, which any engine detects
 RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
-OPTIONAL_OMISSION_COST = 0.5  # for a word that may be missing; other omissions cost 1
+OPTIONAL_OMISSION_COST = 0.5  # cost of omitting a word that may be missing, 1 for others
 NEAR = 40  # characters of committed text in a message
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
 
@@ -30,10 +30,10 @@ TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engine
 @attrs.frozen(kw_only=True)
 class ExpectedWord:
     """
-    A word as a life of a stream must have committed it; times are ranges of seconds.
+    A word that a life of a stream must have committed; times are ranges of seconds.
 
-    Because of the habits of the engine other texts are accepted as well: those `mistaken` where the
-    word is committed, and those `undecided` where it is shown.
+    Because of the engine's habits other texts are accepted as well: those in `mistaken` if the word
+    is committed, and those in `undecided` if it is shown.
     """
 
     text: str  #: with its own spacing
@@ -42,12 +42,12 @@ class ExpectedWord:
     start: tuple[float, float]
     end: tuple[float, float]
     origin: int  #: its first sample
-    half: int  #: the end of its first half cell
+    half: int  #: end of its first half cell
     stop: int  #: its end
-    is_certain: bool  #: it may not be missing
+    is_certain: bool  #: it must not be missing
 
     def timing_error(self, token: ASRToken) -> str:
-        """Return which end of *token* lies elsewhere, "" for none."""
+        """Return which end of *token* has a wrong time, "" for none."""
         for name, time, (low, high) in (
             ("starts", token.start, self.start),
             ("ends", token.end, self.end),
@@ -58,7 +58,7 @@ class ExpectedWord:
 
 
 class Oracle:
-    """Judge a life of a stream by the words of its tape; *habits* excuse mistakes of its engine."""
+    """Judge a life of a stream by the words of its tape; *habits* excuse the engine's mistakes."""
 
     def __init__(
         self, life: Life, tape: Tape, vocabulary: Vocabulary, habits: Collection[str] = ()
@@ -80,11 +80,11 @@ class Oracle:
             expected = _due(expected, words)
         spelled = [word.text.strip() for word in expected]
         pairs = _paired(expected, words)
-        found = {index for index, _ in pairs}
+        paired = {index for index, _ in pairs}
         missing = [
             word
             for index, word in enumerate(expected)
-            if index not in found and word.is_certain and self._life.is_complete
+            if index not in paired and word.is_certain and self._life.is_complete
         ]
         is_wrong = missing or len(pairs) < len(words)
         if is_wrong and _is_spelling(spelled, words):
@@ -103,7 +103,7 @@ class Oracle:
             near = " ".join(words[max(0, extra - 2) : extra + 3])
             yield Violation(
                 "COM-01",
-                f"{words[extra]!r} was committed and not in the audio, near {near!r}; "
+                f"{words[extra]!r} was committed but is not in the audio, near {near!r}; "
                 f"{len(spelled)} words expected, {len(words)} received",
                 kind="extra",
             )
@@ -118,10 +118,10 @@ class Oracle:
 
     def check_readings(self) -> Iterator[Violation]:
         """
-        Check each hypothesis that was read in the life, whose committed text is right.
+        Check each hypothesis that was read, once the committed text is known to be right.
 
         Its tokens are the words of the audio after the committed ones, in order and without a gap.
-        The newest may be incomplete, and there may be fewer of them than the audio has.
+        The newest may be incomplete, and there may be fewer than the audio has.
         """
         expected = self._expected
         words = _corrected([token.text.strip() for token in self._life.tokens], expected)
@@ -131,19 +131,19 @@ class Oracle:
             first = after.get(reading.committed - 1)
             near = expected[max(0, (first or 0) - 2) : (first or 0) + len(reading.tokens) + 1]
             if first is None or not all(word.is_certain for word in near):
-                continue  # beside a word that may be missing it is not known which one comes next
+                continue  # next to a word that may be missing, the next one is not known
             rest = [word for word in expected[first:] if word.origin < reading.samples]
-            if found := self._problem_of(reading, rest, expected[:first]):
-                yield found
+            if problem := self._problem_of(reading, rest, expected[:first]):
+                yield problem
                 return
 
     def _words(self, tape: Tape) -> Iterator[ExpectedWord]:
         """
         Yield the words of the tape that lie in the life.
 
-        A word that a silence or a flush cuts is recognised on the side that has the end of its
-        first half cell.  An engine may keep its audio over a flush without silence, so either side
-        of such a cut is accepted.  The habits of the engine decide which mistakes are.
+        A word that a silence or a flush cuts is recognised on the side with the end of its first
+        half cell.  An engine may keep audio over a flush without silence, so either side of such a
+        cut is accepted.  The habits of the engine decide which mistakes are accepted.
         """
         life, clock, vocabulary = self._life, self._life.clock, self._vocabulary.words
         total = clock.samples
@@ -182,7 +182,7 @@ class Oracle:
             )
 
     def _mistakes(self, *, is_recent: bool = True) -> list[int]:
-        """Return how much later in the vocabulary a mistaken word may be; see SupportsHabits."""
+        """Return how far on in the vocabulary a mistaken word may be; see SupportsHabits."""
         later = {0, 1, 2} if is_recent and CHANGES_ITS_MIND in self._habits else {0}
         if STAYS_UNDECIDED in self._habits:
             later |= {number + 3 for number in later}
@@ -207,7 +207,7 @@ class Oracle:
             shown_letters = "".join("".join(shown).split())
             return Violation(
                 "COM-03" if "".join(spelled).startswith(shown_letters) else "HYP-02",
-                f"the hypothesis {shown} follows the committed {before[-NEAR:]!r}, where the audio "
+                f"the hypothesis {shown} follows the committed {before[-NEAR:]!r}, but the audio "
                 f"has {spelled[: len(shown) + 1]}",
             )
         for word, token in pairs:
@@ -218,7 +218,7 @@ class Oracle:
                     f"the hypothesis has {token.text!r} at {token.start:.3f}-{token.end:.3f} s, "
                     f"expected {word.start[0]:.3f}-{word.end[1]:.3f} s",
                 )
-        # The rest of the newest word, and the space after it, may be still to come.
+        # The newest word may lack its end and the space after it.
         word, part = pairs[-1][0], newest.text.lstrip()
         whole = (text.lstrip() for text in (word.text, *word.undecided))
         rest = next((text for text in whole if text.startswith(part)), part)[len(part) :]
@@ -234,10 +234,10 @@ class Oracle:
         last: Sequence[ExpectedWord] = (),
     ) -> str:
         """
-        Return which token has other spaces than those of its word, "" for none.
+        Return which token has other spaces than its word, "" for none.
 
-        They follow the text *before*, which ends with the word *last*.  After a pause a word has
-        the spacing of text decoded separately; after a flush without one either is accepted.
+        The tokens follow the text *before*, which ends with the word *last*.  After a pause a word
+        is spaced like text decoded separately; after a flush without a pause either is accepted.
         """
         pauses = [sample for sample, _, _ in self._life.clock.pauses]
         cuts = [*pauses, *self._life.cuts]
@@ -258,13 +258,13 @@ class Oracle:
 
 
 def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether the words differ in spaces alone, or in case and punctuation alone."""
+    """Return whether the words differ only in spaces, or only in case and punctuation."""
     spelled, spoken = ([letters(text).replace(" ", "") for text in t] for t in (expected, words))
     return "".join(expected) == "".join(words) or spelled == spoken
 
 
 def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[ExpectedWord]:
-    """Return those of *expected* that a life which is not over can have as *words*."""
+    """Return those of *expected* that can be the *words* of an unfinished life."""
     uncertain = sum(not word.is_certain for word in expected)
     return list(expected[: len(words) + uncertain])
 
@@ -275,7 +275,7 @@ def _paired(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[tupl
 
 
 def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[str]:
-    """Return *words* with those that may be mistaken as they were spoken."""
+    """Return *words* with accepted mistakes replaced by the words that were spoken."""
     corrected, rest = list(words), iter(expected)
     for index, actual in enumerate(corrected):
         for word in rest:

@@ -1,4 +1,4 @@
-"""Play a session: make its calls on a backend, and return what was found."""
+"""Play a session: make its calls on a backend, and collect the violations."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from wlk_core import Backend
 
 CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
-ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
+ATTEMPTS = 6  # at a call whose engine always fails; a compliant stream breaks after four
 
 
 class Player:
-    """Plays one session on one backend; then it has the first violation of each stream."""
+    """Play one session on one backend, and collect the first violation of each stream."""
 
     def __init__(self, backend: Backend, under_test: BackendUnderTest) -> None:
         self._backend = backend
@@ -46,7 +46,7 @@ class Player:
 
     @property
     def violations(self) -> list[Violation]:
-        """What was found, the first in each stream."""
+        """The first violation of each stream."""
         return self._monitor.violations
 
     @property
@@ -81,7 +81,7 @@ class Player:
         return self
 
     def _do(self, action: Action, session: Session) -> None:
-        """Make the calls of *action*; one that the stream cannot take any more is left out."""
+        """Make the calls of *action*, except those that the stream no longer accepts."""
         stream = self._streams.get(action.stream)
         if action.do == "open" and stream is None:
             self._open(action, session)
@@ -123,13 +123,13 @@ class Player:
         self._streams[action.stream] = PlayedStream(processor, audio, options)
 
     def _drain(self, stream: PlayedStream) -> None:
-        """Process until there is no backlog, and once more, which must find nothing."""
+        """Process until there is no backlog, then once more, which must find nothing to do."""
         calls, times = 0, stream.processor.times
         while stream.processor.has_backlog:
             self._exclusive(stream, Action(do="process"))
             calls += 1
             if calls > MAX_DRAIN_CALLS:
-                error = AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
+                error = AssertionError(f"there is still a backlog after {MAX_DRAIN_CALLS} calls")
                 raise Unexpected.raised("TIME-03", "process_iter", error, stream.name)
         drained = times.processed if calls else math.inf  # a silence alone moves it at any call
         self._exclusive(stream, Action(do="process"))
@@ -137,18 +137,16 @@ class Player:
             self._report(
                 stream,
                 "TIME-03",
-                f"has_backlog was False at {drained:.3f} s, and process_iter went on to "
+                f"has_backlog was False at {drained:.3f} s, but process_iter went on to "
                 f"{times.processed:.3f} s",
             )
         delay = self._spec.delay_of(stream.policy)
         backlog = stream.life.clock.end - times.processed
         if delay is not None and stream.keeps_delay and backlog > delay:
-            self._report(
-                stream, "RES-03", f"{backlog:.2f} s of audio wait, declared is {delay:g} s"
-            )
+            self._report(stream, "RES-03", f"the backlog is {backlog:.2f} s, declared: {delay:g} s")
 
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
-        """Make a call whose engine calls may fail, and repeat it as a session does."""
+        """Make a call whose engine calls may fail, and repeat it like a caller would."""
         stream.faults = stream.faults + len(action.faults) if action.faults else 0
         call = CALLS.get(action.do, action.do)
         try:
@@ -162,7 +160,7 @@ class Player:
                     except BackendError as error:
                         is_broken = isinstance(error, StreamBroken)
                         if is_broken and stream.faults > MAX_RETRIES:
-                            return  # the error of the call before this one came first
+                            return  # faults of earlier calls count too
                         if action.is_given_up and action.faults and not stream.life.is_broken:
                             return
                         is_spurious = not stream.may_fail and not action.faults
@@ -173,7 +171,7 @@ class Player:
             stream.may_fail = bool(action.faults)
 
     def _exhaust(self, stream: PlayedStream) -> None:
-        """Fail every engine call until the stream is broken, which it must be for good."""
+        """Fail every engine call until the stream is broken, which it must report."""
         if self._faults is None:
             return
         stream.insert(Action(do="insert", samples=16_000))
@@ -194,8 +192,8 @@ class Player:
             self._report(
                 stream,
                 "ERR-03",
-                f"the engine failed {failures} times in a row, the calls raised {kinds}, expected "
-                "StreamBroken after three failed retries",
+                f"the engine failed {failures} times in a row and the calls raised {kinds}, "
+                "expected StreamBroken after three failed retries",
             )
         stream.life.is_broken = True
 
@@ -240,9 +238,9 @@ class Player:
             tape = session.tapes[number]
             for life in stream.processor.lives if tape.tokens else ():
                 oracle = Oracle(life, tape, vocabulary, session.habits)
-                found = next(chain(oracle.check_tokens(), oracle.check_readings()), None)
-                if found is not None:
-                    self._monitor.report(attrs.evolve(found, stream=stream.name))
+                first = next(chain(oracle.check_tokens(), oracle.check_readings()), None)
+                if first is not None:
+                    self._monitor.report(attrs.evolve(first, stream=stream.name))
                     return
 
     def _report(self, stream: PlayedStream, rule: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""One stream of a session that is played: its tape, and the calls that take from it."""
+"""A stream of a session being played: its tape, and the calls that read from the tape."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.life import Life
     from wlk_conformance.sessions.monitor import MonitoredProcessor
 
-#: Calls that must be refused, and the rules that they break where they are accepted.
 BAD_SAMPLES = 320  # unless the action has another number
 BAD_SILENCES = {"negative silence": -0.5, "silence without end": math.inf, "nan silence": math.nan}
+#: Calls that must be refused, and the rules that they break if they are accepted.
 BAD = {
     **dict.fromkeys(bad_audio(BAD_SAMPLES), "IN-02"),
     **dict.fromkeys(BAD_SILENCES, "SIL-03"),
     "an overlap": "IN-03",
 }
-JUNK = np.float32(0.25)  # overwrites a buffer that is used again
-PLAIN_OPTIONS = {"policy", "language", "task"}  # with which the declared max_delay holds
+JUNK = np.float32(0.25)  # overwrites a buffer that is reused
+PLAIN_OPTIONS = {"policy", "language", "task"}  # the max_delay holds with no others
 
 
-class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
-    """A call raised what it must not raise, or was accepted."""
+class Unexpected(Exception):  # noqa: N818 -- a finding that ends a session
+    """A call raised what it must not raise, or was accepted where it must be refused."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(violation.message)
@@ -50,10 +50,10 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
 
     @classmethod
     def raised(cls, rule: str, call: str, error: BaseException, stream: str = "") -> Unexpected:
-        """Return that *call* raised *error*, which breaks *rule*."""
+        """Return the finding that *call* raised *error*, which breaks *rule*."""
         cause = error.__cause__ if isinstance(error, Escaped) else error
         message = f"{call} raised {type(cause).__name__}: {cause}".removesuffix(": ")
-        # A connection that is lost depends on nothing that is left of a session.
+        # A lost connection does not depend on the calls of the session.
         is_lost = isinstance(cause, BackendError) and isinstance(cause.__cause__, OSError)
         return cls(Violation(rule, message, "invariant" if is_lost else "raised", stream))
 
@@ -62,7 +62,7 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
 def reported(
     call: str, stream: str = "", *, rule: str = "", passes: type[Exception] = Unexpected
 ) -> Iterator[None]:
-    """Raise Unexpected for any error of a call of the backend but those of the type *passes*."""
+    """Raise Unexpected for any error of a call of the backend except those of type *passes*."""
     try:
         yield
     except (Unexpected, passes):
@@ -72,7 +72,7 @@ def reported(
 
 
 class PlayedStream:
-    """A stream with a tape: `insert` takes its next samples, and zeros after its end."""
+    """A stream with a tape: `insert` takes the next samples, or zeros after its end."""
 
     def __init__(
         self, processor: MonitoredProcessor, audio: NDArray[np.float32], options: dict[str, Any]
@@ -89,12 +89,12 @@ class PlayedStream:
 
     def _begin(self) -> None:
         self.life.first_sample, self.life.may_end_early = self._position, not self.keeps_delay
-        self.faults = 0  #: of the last calls in a row that had any
-        self.may_fail = False  #: the call before had faults, and its error may come later
+        self.faults = 0  #: those of the latest calls in a row that had any
+        self.may_fail = False  #: the previous call had faults, whose error may come later
 
     @property
     def life(self) -> Life:
-        """The life that the stream is in."""
+        """The current life of the stream."""
         return self.processor.life
 
     @property
@@ -143,7 +143,7 @@ class PlayedStream:
             self.processor.stats  # noqa: B018 -- a read is what is tested
 
     def refuse(self, action: Action) -> None:
-        """Make a call that must be refused, by the error that the contract names."""
+        """Make a call that must be refused with the error that the contract names."""
         bad, samples = action.bad, action.samples or BAD_SAMPLES
         rule = BAD[bad]
         expected: type[WLKError] = AudioFormatError if rule == "IN-02" else ClockError
@@ -163,7 +163,7 @@ class PlayedStream:
         raise Unexpected(Violation(rule, message, stream=self.name))
 
     def reset(self) -> None:
-        """Begin a new life where the tape is."""
+        """Begin a new life at the current place in the tape."""
         self.processor.reset()
         self._begin()
 

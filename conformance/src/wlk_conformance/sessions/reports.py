@@ -1,4 +1,4 @@
-"""Invariants of what a stream reports: its times, its counters and its errors."""
+"""Invariants of the times, counters and errors that a stream reports."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 MANY = 10  # silences after which a small error of the clock is a drift
 COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
-MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
-MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
+MANY_CALLS = 20  # engine calls in which any model does work that it can count
+MANY_TOKENS = 3  # committed in them, which shows that not all were for silence
 
 
 class ReportedTimes:
-    """The times that were reported last, and what moved the clock since they were right."""
+    """The last reported times, and what moved the clock since they were right."""
 
     def __init__(self) -> None:
         self.processed = 0.0
         self.stable = 0.0
         self._mover: str | None = None  # the rule of the last call that moved the clock
         self._silences = 0
-        self._short: tuple[Violation, float] | None = None  # a report below the clock, its time
-        self._is_off = False  # samples are missing, of which every later time is a consequence
+        self._below_clock: tuple[Violation, float] | None = None  # a report too low; the clock
+        self._is_wrong = False  # samples are missing, which makes all later times wrong
 
     def moved(self, rule: str) -> None:
-        """Note a call that moved the clock, or must not have moved it, by its rule."""
+        """Note that a call moved the clock, or must not have moved it; *rule* judges that."""
         self._mover = rule
         self._silences += rule == "SIL-03"
 
     def counted(self, call: str, seconds: float, expected: float) -> Iterator[Violation]:
         """Check `audio_seconds`, read after *call*, against the seconds that were inserted."""
-        if self._is_off or abs(seconds - expected) <= ROUNDING:
+        if self._is_wrong or abs(seconds - expected) <= ROUNDING:
             return
-        self._is_off = True
+        self._is_wrong = True
         yield Violation(
             self._mover or "IN-01",
-            f"after {call} audio_seconds is {seconds:.6f}, and {expected:.6f} s were inserted",
+            f"audio_seconds is {seconds:.6f} after {call}, but {expected:.6f} s were inserted",
             kind="clock",
         )
 
@@ -57,7 +57,7 @@ class ReportedTimes:
         """Check *emission*; the audio ended at *before* when the call began, and ends at *now*."""
         processed, stable = emission.processed_up_to, emission.stable_up_to
         if not (math.isfinite(processed) and math.isfinite(stable)):
-            yield Violation("TIME-03", f"{call} reported processed {processed}, stable {stable}")
+            yield Violation("TIME-03", f"{call} reported non-finite times: {processed}, {stable}")
             return
         for name, value, last in (
             ("processed", processed, self.processed),
@@ -68,23 +68,23 @@ class ReportedTimes:
                 yield Violation("TIME-03", text)
         self.processed, self.stable = max(self.processed, processed), max(self.stable, stable)
         yield from self.settle(processed)
-        if self._is_off:
+        if self._is_wrong:
             return
         if processed > now + ROUNDING:
-            yield self._off(call, processed, now)
+            yield self._wrong_time(call, processed, now)
         elif call in FLUSHES:
             if processed < before - ROUNDING:
-                self._short = self._off(call, processed, before), before
+                self._below_clock = self._wrong_time(call, processed, before), before
             self._mover = None
 
     def settle(self, processed: float = 0.0) -> Iterator[Violation]:
-        """Yield a report below the clock, under TIME-03 if *processed* shows the clock right."""
-        if self._short is not None:
-            (violation, expected), self._short = self._short, None
+        """Yield a report below the clock, under TIME-03 if *processed* has since caught up."""
+        if self._below_clock is not None:
+            (violation, expected), self._below_clock = self._below_clock, None
             is_right = processed >= expected - ROUNDING
             yield attrs.evolve(violation, rule="TIME-03") if is_right else violation
 
-    def _off(self, call: str, processed: float, expected: float) -> Violation:
+    def _wrong_time(self, call: str, processed: float, expected: float) -> Violation:
         rule = self._mover or FLUSHES.get(call, "TIME-03")
         if rule == "SIL-03" and self._silences >= MANY:
             rule = "SIL-04"
@@ -98,7 +98,7 @@ class ReportedTimes:
 
 
 class Counters:
-    """The counters that were read last, and the engine calls since one of them grew."""
+    """The last counters read, and the engine calls since one of them grew."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
@@ -116,23 +116,23 @@ class Counters:
             calls, self._calls = self._calls, 0
             yield Violation(
                 "RES-02",
-                f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, and "
+                f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, but "
                 f"none of {', '.join(known)} grew",
             )
         for name in (*COUNTERS, "busy_seconds", "state_bytes"):
             value, before = getattr(stats, name), self._last.get(name)
-            is_state = name == "state_bytes"  # which may become less
+            is_state = name == "state_bytes"  # which may shrink
             rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
             if value is None and before:
-                yield Violation(rule, f"after {call} {name} is None, was {before}")
+                yield Violation(rule, f"{name} is None after {call}, but was {before}")
             elif value is not None and value < least:
-                yield Violation(rule, f"after {call} {name} is {value}, was {before or 0}")
+                yield Violation(rule, f"{name} is {value} after {call}, but was {before or 0}")
             if value is not None:
                 self._last[name] = value
 
 
 def is_caused_by_engine(error: BaseException) -> bool:
-    """Return whether a requested fault, or what a server's engine raised, is a cause of *error*."""
+    """Return whether a requested fault, or an error of a server's engine, caused *error*."""
     cause = error.__cause__
     if cause is None:
         return False
@@ -140,7 +140,7 @@ def is_caused_by_engine(error: BaseException) -> bool:
 
 
 class Failures:
-    """What failed in a stream, and whether a call still owes the error."""
+    """The failures in a stream, and whether a call still has to raise one."""
 
     def __init__(self) -> None:
         self._is_owed = False
@@ -150,7 +150,7 @@ class Failures:
         """Note that *call* returned, although *fired* engine calls failed in it."""
         was_owed, self._is_owed, self._in_a_row = self._is_owed, bool(fired), 0
         if was_owed:
-            text = f"an engine call failed in the call before {call}, and neither of them raised"
+            text = f"an engine call failed in the call before {call}, but neither of them raised"
             yield Violation("ERR-01", text)
 
     def raised(
@@ -166,11 +166,11 @@ class Failures:
                     "expected a BackendError with its cause",
                 )
             return
-        self._in_a_row = 1 if made > fired else self._in_a_row + 1  # a success begins anew
+        self._in_a_row = 1 if made > fired else self._in_a_row + 1  # a success resets the count
         if (fired or is_owed) and not is_caused_by_engine(error):
             yield Violation(
                 "ERR-01",
-                f"{call} raised {error!r} without its cause, the fault of the engine: its cause is "
+                f"{call} raised {error!r}, whose cause must be the failure of the engine, but is "
                 f"{error.__cause__!r}",
             )
         if isinstance(error, StreamBroken):

@@ -1,4 +1,4 @@
-"""Sessions as data, ready for a JSON file: streams, their audio and calls; and what they break."""
+"""Sessions as data for a JSON file: the audio and calls of streams, and the rules they break."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wlk_core.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
+ATTACHED = frozenset(",!।。、ा")  # follow a word without a space in any script
 #: The calls that end an utterance, each with the rule that it breaks if it leaves audio undecoded.
 FLUSHES: Mapping[str, str] = {
     "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "TIME-03",
@@ -25,13 +25,13 @@ FLUSHES: Mapping[str, str] = {
 
 @attrs.frozen
 class Vocabulary:
-    """The words of a coded engine; `has_spaces` where the script puts them between utterances."""
+    """The words of a coded engine; `has_spaces` if its script has spaces between utterances."""
 
     words: Sequence[str]
     has_spaces: bool = True
 
     def joined(self, before: str, word: str) -> str:
-        """Return *word* as it begins an utterance after the text *before*."""
+        """Return *word* as the start of an utterance after the text *before*."""
         if not before:
             return word.lstrip()
         is_spaced = before[-1].isspace() or word[0].isspace()
@@ -46,7 +46,7 @@ VOCABULARIES: Mapping[str, Vocabulary] = {
     "space after": Vocabulary(
         ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
     ),
-    # What a normal form of Unicode, of case or of punctuation, or a column of a table, changes.
+    # Words that normalising Unicode, case or punctuation, or a table column, would change.
     "as spelled": Vocabulary(
         (" \ufb01ne", " one,", " e\u0301", " STRASSE", " Stra\u00dfe", " U.S.",
          " mixedCase", f" {'long' * 25}", " \u0130", " Yes.")
@@ -72,12 +72,12 @@ Token = tuple[int, int, int]  # id, first cell and cells
 
 
 class Tape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Audio that a stream is fed from its beginning on; zeros follow its end."""
+    """Audio that a stream is fed from the start; zeros follow its end."""
 
-    tokens: tuple[Token, ...] = ()  #: of coded audio, none for spoken digits
-    count: int = 0  #: of digits
-    seed: int = 0  #: of the digits
-    first_sample: int = 0  #: where the audio begins, of what is spoken
+    tokens: tuple[Token, ...] = ()  #: of coded audio; empty for spoken digits
+    count: int = 0  #: number of spoken digits
+    seed: int = 0  #: of the spoken digits
+    first_sample: int = 0  #: of the spoken audio; the tape begins there
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
@@ -109,20 +109,20 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     do: Do
     stream: int = 0
-    samples: int = 0  #: to insert, from the stream's tape, or of a chunk to be refused
+    samples: int = 0  #: number to insert from the tape, or in a chunk to be refused
     #: The memory layout of the array; a "reused" array is overwritten after the insert.
     form: Literal["plain", "read-only", "strided", "reversed", "reused"] = "plain"
-    end_offset: float | None = None  #: of the end time of a chunk from the true one; None for none
-    seconds: float = 0.0  #: of a silence
-    offset: float | None = None  #: the advisory one of end_silence
+    end_offset: float | None = None  #: of the end time from the true one; None for no end time
+    seconds: float = 0.0  #: length of a silence
+    offset: float | None = None  #: the advisory offset of end_silence
     speaker: int | str | None = None
-    start: float = 0.0  #: of a turn, relative to the end of the audio
+    start: float = 0.0  #: start of a turn, relative to the end of the audio
     faults: tuple[int, ...] = ()  #: the engine calls of this action that fail, 1 for its first
-    is_after: bool = False  #: they fail after the engine ran
+    is_after: bool = False  #: the calls fail after the engine ran
     is_given_up: bool = False  #: the call is not repeated after it failed
     is_threaded: bool = False  #: the call is made on a thread of its own
-    times: int = 1  #: that a hypothesis is read
-    bad: str = ""  #: what a refused call brings
+    times: int = 1  #: the number of reads of the hypothesis
+    bad: str = ""  #: why the call must be refused
     inner: tuple[Action, ...] = ()  #: made while the first engine call of this action is held
     options: dict[str, Any] = {}  #: arguments of create_processor
 
@@ -133,16 +133,16 @@ class Session(
     """Streams of one backend: a tape for each, by its number, and the actions in order."""
 
     name: str
-    vocabulary: str = ""  #: of a coded engine, see VOCABULARIES; empty for its own
-    habits: tuple[str, ...] = ()  #: that it imitates, see SupportsHabits
+    vocabulary: str = ""  #: name in VOCABULARIES; empty for the engine's own words
+    habits: tuple[str, ...] = ()  #: that the engine imitates, see SupportsHabits
     tapes: tuple[Tape, ...]
     actions: tuple[Action, ...]
 
     def __post_init__(self) -> None:
         if self.vocabulary not in ("", *VOCABULARIES) or not set(self.habits) <= set(HABITS):
-            raise ValueError(f"an unknown vocabulary or habit: {self.vocabulary}, {self.habits}")
+            raise ValueError(f"unknown vocabulary or habit: {self.vocabulary}, {self.habits}")
         if not all(0 <= action.stream < len(self.tapes) for action in self.actions):
-            raise ValueError("an action of a stream without a tape")
+            raise ValueError("an action is on a stream without a tape")
 
     def as_json(self) -> str:
         """Return the session as a JSON document."""
@@ -150,7 +150,7 @@ class Session(
 
     @classmethod
     def from_json(cls, text: str) -> Session:
-        """Return the session of a JSON document; OptionError if it is another one."""
+        """Return the session of a JSON document; OptionError if it has none."""
         try:
             return msgspec.json.decode(text, type=cls)
         except ValueError as error:
@@ -158,7 +158,7 @@ class Session(
             raise OptionError(reason) from None
 
     def listed(self) -> str:
-        """Return the audio and the calls, a line each; equal calls in a row are one."""
+        """Return a line for each tape and call; equal calls in a row share one."""
         lines = [f"tape {number}: {_line(tape)}" for number, tape in enumerate(self.tapes)]
         lines += [f"vocabulary: {self.vocabulary}"] if self.vocabulary else []
         lines += [f"habits: {self.habits}"] if self.habits else []
@@ -185,12 +185,12 @@ class Violation:
     rule: str
     message: str  #: what was fed, what was expected and what came
     kind: Kind = "invariant"
-    stream: str = ""  #: its name
-    twin: Session | None = None  #: for kind "differs", the session whose words are others
-    session: Session | None = None  #: the smallest one that breaks it, where one was played
-    advice: str = ""  #: how to repeat it, where a session was found to break the rule
+    stream: str = ""  #: name of the stream
+    twin: Session | None = None  #: for kind "differs", the session that has other words
+    session: Session | None = None  #: the smallest one that breaks it, if one was played
+    advice: str = ""  #: how to repeat it, if a session was found to break the rule
 
     @property
     def is_exact(self) -> bool:
-        """Whether the rule follows from the call; else only the smallest session names it."""
+        """Whether the call determines the rule; else the smallest session does."""
         return self.kind in ("invariant", "blocked")

@@ -1,4 +1,4 @@
-"""Sessions made of others: smaller ones that fail, whose rule they name, and twins."""
+"""Derive sessions: smaller ones that still fail and name the broken rule, and twins."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ RARE: tuple[tuple[Callable[[Action], object], str], ...] = (
     (lambda action: action.do == "new_speaker", "SPK-01"),
     (lambda action: action.do == "is_last", "LIFE-07"),
 )
-TWICE = ("start_silence", "is_last", "new_speaker")  # made twice: the second one does nothing
-LONGER = 0.7  # seconds more of each silence
+TWICE = ("start_silence", "is_last", "new_speaker")  # the second call must do nothing
+LONGER = 0.7  # seconds added to each silence
 TOLERANCE = 0.1  # seconds, as COM-05 allows
-SECOND = 16_000  # samples of a chunk that has nothing special
-MANY = 4  # silences without which a small error of times does not show: a drift
+SECOND = 16_000  # samples of an ordinary chunk
+MANY = 4  # silences from which on an error of times counts as a drift
 ALONE: dict[Kind, str] = {
     "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
     "clock": "TIME-03", "differs": "COM-04",
@@ -66,25 +66,25 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     """
     Return a smaller session for which *fails* holds, by delta debugging (Zeller 2002).
 
-    What remains is needed, as far as *plays* tries reach: counted and not timed, so that the
-    session is the same on every machine.
+    What remains is needed, as far as *plays* attempts can tell.  They are counted, not timed, so
+    that the result is the same on every machine.
     """
     shrinking = _Shrinking(session, fails, plays, {json.encode(session)})
     size = len(session.actions) // 2
-    while size:  # the end of the session, by halves
+    while size:  # drop the end of the session, in ever smaller parts
         count = len(shrinking.session.actions)
         size = min(size, count // 2) if shrinking.drop(count - size, size) else size // 2
     for stream in shrinking.streams:
         others = (a for a in shrinking.session.actions if a.stream != stream)
-        shrinking.keeps(actions=tuple(others))
-    shrinking.keeps(vocabulary="")
-    shrinking.keeps(habits=())
-    for simpler in SIMPLER:  # each kind of complication in the whole session
+        shrinking.try_with(actions=tuple(others))
+    shrinking.try_with(vocabulary="")
+    shrinking.try_with(habits=())
+    for simpler in SIMPLER:  # drop each kind of complication from the whole session
         new = map(simpler, shrinking.session.actions)
-        shrinking.keeps(actions=tuple(action for action in new if action is not None))
+        shrinking.try_with(actions=tuple(action for action in new if action is not None))
     shrinking.drop_runs()
     for stream in shrinking.streams:
-        shrinking.keeps(actions=even_chunks(shrinking.session.actions, stream))
+        shrinking.try_with(actions=even_chunks(shrinking.session.actions, stream))
     for index in range(len(shrinking.session.actions)):
         for simpler in SIMPLER:
             for action in shrinking.session.actions[index : index + 1]:
@@ -95,20 +95,20 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
 
 @attrs.define
 class _Shrinking:
-    """A session that fails, the plays that are left, and what was tried."""
+    """A session that fails, the plays that are left, and the sessions tried."""
 
     session: Session
     fails: Callable[[Session], bool]
     plays: int
-    tried: set[bytes]  # sessions, because the ways to make one smaller meet
+    tried: set[bytes]  # because several ways lead to the same session
 
     @property
     def streams(self) -> list[int]:
         """The numbers of its streams."""
         return sorted({action.stream for action in self.session.actions})
 
-    def keeps(self, **changes: Any) -> bool:
-        """Take the session with *changes* if it still fails, and return whether it does."""
+    def try_with(self, **changes: Any) -> bool:
+        """Keep *changes* to the session if it still fails, and return whether it does."""
         candidate = replace(self.session, **changes)
         document = json.encode(candidate)
         if self.plays <= 0 or not candidate.actions or document in self.tried:
@@ -120,12 +120,12 @@ class _Shrinking:
         return is_smaller
 
     def drop(self, first: int, count: int, *instead: Action) -> bool:
-        """Drop so many actions from the *first* on, and put others *instead*."""
+        """Replace *count* actions from the *first* on by *instead*."""
         actions = self.session.actions
-        return self.keeps(actions=(*actions[:first], *instead, *actions[first + count :]))
+        return self.try_with(actions=(*actions[:first], *instead, *actions[first + count :]))
 
     def drop_runs(self) -> None:
-        """Drop runs of actions, long ones first."""
+        """Drop runs of actions, the longest first."""
         size = len(self.session.actions) // 2
         while size:
             first = 0
@@ -138,22 +138,22 @@ def attribute(violation: Violation, session: Session) -> str:
     """
     Return the rule that *session* breaks.
 
-    An invariant names its rule.  Lost, repeated or moved words do not: there, what is left in the
-    smallest session is what they depend on, such as a neighbour, a fault or a pause.
+    An invariant names its rule.  Lost, repeated or moved words do not; for those the smallest
+    session tells what they depend on, such as a neighbour, a fault or a pause.
     """
     if violation.is_exact:
         return violation.rule
     if violation.kind == "spacing" and session.vocabulary:
-        return "COM-03"  # other scripts are needed, and not what was called
+        return "COM-03"  # it needs another script, whatever was called
     number = violation.stream.rpartition(" ")[2]
     own = tuple(action for action in session.actions if str(action.stream) == number)
     return next(_rules_of(violation.kind, own, session.actions)) or violation.rule
 
 
 def _rules_of(kind: Kind, own: Sequence[Action], every: Sequence[Action]) -> Iterator[str]:
-    """Yield the rules that the actions on a stream, among *every* one, name, the rarest first."""
+    """Yield the rules named by a stream's *own* actions among *every* one, the rarest first."""
     others = [action for action in every if action not in own] if own else []
-    if kind == "language":  # a neighbour that is left is needed
+    if kind == "language":  # a neighbour that remains is needed
         yield "ISO-05" if others else "LANG-01"
     if any(action.faults or action.do == "exhaust" for action in others):
         yield "ERR-04"
@@ -161,10 +161,10 @@ def _rules_of(kind: Kind, own: Sequence[Action], every: Sequence[Action]) -> Ite
         is_threaded = any(action.is_threaded or action.inner for action in others)
         yield "ISO-02" if is_threaded else "ISO-01"
     for is_rare, rule in RARE:
-        yield from (rule or BAD[found.bad] for found in filter(is_rare, own or every))
+        yield from (rule or BAD[action.bad] for action in filter(is_rare, own or every))
     if rule := _rule_of_silences(own, kind):
         yield rule
-    # Where even chunks would fail as well, they would have replaced these.
+    # If even chunks failed as well, they would have replaced these.
     if own and even_chunks(own, own[0].stream) != own:
         yield "COM-05"
     yield ALONE.get(kind, "")
@@ -185,7 +185,7 @@ def _rule_of_silences(own: Sequence[Action], kind: Kind) -> str:
 
 
 def even_chunks(actions: Iterable[Action], stream: int) -> tuple[Action, ...]:
-    """Return *actions* with the audio of *stream* in drained seconds, at the same samples."""
+    """Return *actions* with the audio of *stream* in drained chunks of a second."""
     even, waiting = list[Action](), 0
 
     def feed() -> None:
@@ -211,7 +211,7 @@ def even_chunks(actions: Iterable[Action], stream: int) -> tuple[Action, ...]:
 
 def twins_of(session: Session, stream: int, lives: Sequence[Life]) -> list[Session | None]:
     """
-    Return a session for each of the *lives* of *stream*; None for one that a fault broke.
+    Return a twin for each of the *lives* of *stream*, None for a life that a fault broke.
 
     A twin is alone, its audio comes in drained chunks of a second, every flush is made twice, and
     every silence is longer and in two halves.  None of that may change a word.
@@ -235,22 +235,22 @@ def twins_of(session: Session, stream: int, lives: Sequence[Life]) -> list[Sessi
 
 
 def compare(life: Life, twin: Life, stream: int) -> Violation | None:
-    """Compare a life with that of its twin; one that was not finished may have fewer tokens."""
+    """Compare a life with its twin; a life that was not finished may have fewer tokens."""
     expected = _without_pauses(twin)
     if not life.is_complete:
         expected = expected[: len(life.tokens)]
-    what = "against the same audio alone, its flushes made twice, its pauses longer (times without "
+    what = "against the same audio alone, with repeated flushes and longer pauses (not counted)"
     try:
-        check_same(expected, _without_pauses(life), what=f"{what}pauses)", tolerance=TOLERANCE)
+        check_same(expected, _without_pauses(life), what=what, tolerance=TOLERANCE)
     except AssertionError as error:
         return Violation("COM-04", str(error), kind="differs", stream=f"stream {stream}")
     return None
 
 
 def _actions_of_lives(session: Session, stream: int) -> Iterator[list[Action] | None]:
-    """Yield the actions on each life of *stream*; None for one that a fault broke."""
+    """Yield the actions of each life of *stream*, None for a life that a fault broke."""
     actions: list[Action] | None = []
-    is_over = False  # finished, so that what follows is left out
+    is_over = False  # finished; what follows is left out
     for action in session.actions:
         if action.stream != stream:
             continue
@@ -288,7 +288,7 @@ def _plain(action: Action) -> Iterator[Action]:
 
 
 def _halves(seconds: float, stream: int) -> list[Action]:
-    """Return a longer silence than one of *seconds*, in two halves; one of 0 s stays as it is."""
+    """Return a silence longer than *seconds* in two halves; a silence of 0 s stays as it is."""
     half = round(seconds / 2 * SAMPLE_RATE) / SAMPLE_RATE
     parts = [part for part in (half, seconds - half + LONGER) if part > 0] if seconds else [0.0]
     return [Action(do="end_silence", stream=stream, seconds=part) for part in parts]

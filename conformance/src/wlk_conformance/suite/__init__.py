@@ -1,4 +1,4 @@
-"""The suite: every rule in the class that authors subclass, and ``--explain`` for each of them."""
+"""The suite: all rules in the class that authors subclass, and the text of ``--explain``."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
 
     backend: ClassVar[str] = ""  #: the name of an installed backend
     model: ClassVar[str | None] = None  #: the model to load, None for the spec's default
-    options: ClassVar[dict[str, Any]] = {}  #: of the backend and its streams, by name
-    #: What the model recognises: "digits" in English, or a folder of recordings, each with a .txt
-    #: of its words; None where the spec's `digit_models` states it.
+    options: ClassVar[dict[str, Any]] = {}  #: options of the backend and its streams, by name
+    #: What the model recognises: English "digits", or a folder of recordings, each with a .txt of
+    #: its words; None if the spec's `digit_models` states it.
     words: ClassVar[str | None] = None
-    suite: ClassVar[str] = SUITE_VERSION  #: that judges; failures of newer rules are advisory
+    suite: ClassVar[str] = SUITE_VERSION  #: pinned version; failures of newer rules are advisory
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -84,18 +84,18 @@ def check_rules(ids: Iterable[str]) -> None:
 
 
 def explain(rule_id: str) -> str:
-    """Return what a rule demands, the usual causes of a failure and how to repeat it."""
+    """Return what a rule demands, the usual causes of a failure and the command that tests it."""
     check_rules([rule_id])
     lines = [rule_id]
     for test, _ in rule_tests(BackendConformance):
         if test.id != rule_id:
             continue
         kinds = " or ".join(KINDS[kind] for kind in test.kinds.split(","))
-        declared = f" that declares {test.requires}" if test.requires else ""
+        declared = f", if {test.requires} is declared" if test.requires else ""
         lines += ["", test.sentence, f"  judged on: {kinds}{declared}"]
         if test.tier != "contract":
             lines.append(f"  tier: {test.tier}, with --{test.tier}")
         lines.append(f"  since: suite {test.since}")
         lines += ["  usual causes:"] if test.causes else []
         lines += [f"    - {cause}" for cause in test.causes]
-    return "\n".join([*lines, "", f"repeat it: wlk-conformance BACKEND --rule {rule_id}"])
+    return "\n".join([*lines, "", f"run it with: wlk-conformance BACKEND --rule {rule_id}"])

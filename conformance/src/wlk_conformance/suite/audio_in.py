@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.testing import StreamDriver
 
-INSERTS = 50  # while a step runs, because each may wait a little
+INSERTS = 50  # while a step runs, so that a short wait in each adds up
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
 
 class AudioRules:
     """Rules of inserting audio."""
 
-    @rule("IN-01", "features of less than a frame, or an empty list that is concatenated")
+    @rule("IN-01", "features are computed for less than a frame, or an empty list is concatenated")
     def test_audio_of_any_length_is_accepted(self, wlk: BackendUnderTest) -> None:
         """
         A stream accepts 1-D float32 at 16 kHz of any length >= 0.
@@ -54,7 +54,7 @@ class AudioRules:
             driver.finish()
             check_clock(driver.processed_up_to, length / SAMPLE_RATE)
 
-    @rule("IN-02", "numpy converts any array, or the check follows the move of the clock")
+    @rule("IN-02", "numpy converts any array, or the clock moves before the audio is checked")
     def test_other_audio_is_refused(self, wlk: BackendUnderTest) -> None:
         """
         Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
@@ -81,8 +81,8 @@ class AudioRules:
         """
         The sample count is the clock; `audio_stream_end_time` is checked against it.
 
-        Differences up to EPS are absorbed and never accumulate, a larger gap is a silence of that
-        length, a larger overlap raises ClockError and changes nothing.  None means "directly
+        Differences up to EPS are absorbed and never accumulate; a larger gap is a silence of that
+        length, and a larger overlap raises ClockError and changes nothing.  None means "directly
         after A".
         """
         for shake in ((0.015, -0.015), (0.019,), (-0.019,)):
@@ -108,7 +108,7 @@ class AudioRules:
 
     @rule("IN-03", "the gap is dropped, or filled with zeros that the model decodes")
     def test_a_gap_is_a_silence(self, wlk: BackendUnderTest) -> None:
-        """A gap beyond EPS is a silence of that length, as if by start_silence, end_silence."""
+        """A gap beyond EPS acts like start_silence and end_silence of that length."""
         stimulus, gap = wlk.speech(3, seed=4), 7.5
         explicit = wlk.play(stimulus.audio, gap, stimulus.audio)
         driver = wlk.stream()
@@ -130,8 +130,8 @@ class AudioRules:
         """
         Inserting copies the audio, never runs or waits for the model, and works from any thread.
 
-        It is O(chunk) amortised, and may happen while a step runs.  Ten seconds in chunks of 20 ms
-        are inserted in half of the time that they last.
+        It is O(chunk) amortised, and may happen while a step runs.  Inserting ten seconds in chunks
+        of 20 ms takes at most half of that time.
         """
         stimulus = wlk.speech(4, seed=3)
         driver = wlk.stream()
@@ -149,7 +149,7 @@ class AudioRules:
         for chunk in stimulus.chunks(0.02):
             driver.insert(chunk)
         spent = monotonic() - began
-        assert spent <= stimulus.seconds / 2, f"inserting 500 chunks took {spent:.1f} s"
+        assert spent <= stimulus.seconds / 2, f"inserting 500 chunks took {spent:.1f} s, limit: 5 s"
         stimulus = wlk.speech(6, seed=5)
         first, rest = stimulus.cut(min(2.0, stimulus.seconds / 2))
         driver = wlk.stream(first)
@@ -165,7 +165,7 @@ class AudioRules:
         driver.end()
         check_alone(wlk, stimulus, driver, "with audio inserted while a step ran")
 
-    @rule("IN-05", "a full buffer is cut, or the limit of output tokens is fixed", kinds="O,S")
+    @rule("IN-05", "a full buffer is cut, or output tokens have a fixed limit", kinds="O,S")
     def test_a_backlog_loses_nothing(self, wlk: BackendUnderTest) -> None:
         """
         All inserted audio reaches the model before it leaves any buffer.
@@ -174,7 +174,7 @@ class AudioRules:
         """
         stimuli = [wlk.speech(40 if wlk.is_coded else 14, seed=6, gap=(0.8, 1.6))]
         if "speech" in wlk.tiers:
-            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))  # whose words COM-05 takes too
+            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))  # also used by COM-05
         for stimulus in stimuli:
             expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
             check_spoken(wlk, stimulus, expected, "inserts of a second")
@@ -186,7 +186,7 @@ class AudioRules:
             unread.finish()
             check_same(expected, unread.tokens, what="many inserts and one finish", tolerance=0.1)
 
-    @rule("IN-05", "a buffer or counter that is full at last", tier="long", since="2.0")
+    @rule("IN-05", "a buffer or counter overflows in the end", tier="long", since="2.0")
     def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
         self, wlk: BackendUnderTest
     ) -> None:

@@ -1,4 +1,4 @@
-"""ERR rules: behaviour when the engine fails."""
+"""Rules ERR: behaviour when the engine fails."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
 RETRIES = 3  # failed retries after which a stream is broken
-FAULTS = range(1, 21)  # numbers of the engine calls that fail, each of them in some stream
-#: The same for four streams, four calls apart, because four in a row break a stream.
+FAULTS = range(1, 21)  # numbers of the engine calls that fail, each in some stream
+#: FAULTS spread over four streams, because four in a row break a stream.
 SPACED_FAULTS = [tuple(FAULTS[first :: RETRIES + 1]) for first in range(RETRIES + 1)]
 
 
 class FailureRules:
     """Rules of behaviour when the engine fails."""
 
-    @rule("ERR-01", "except Exception: return []", "a later error is dropped for text", kinds="F")
+    @rule("ERR-01", "except Exception: return []", "an error after text is dropped", kinds="F")
     def test_an_engine_error_is_raised(self, wlk: BackendUnderTest) -> None:
         """
         An engine error is raised as BackendError with its cause, never turned into silence.
 
-        Where earlier steps of a call committed text, that call or the next one raises.
+        If earlier steps of a call committed text, that call or the next one raises.
         """
         faults, stimulus, before = wlk.faults, wlk.speech(4, seed=3), wlk.faults.raised
         for is_after in (False, True):
@@ -78,13 +78,13 @@ class FailureRules:
             driver, before = wlk.stream(first), faults.raised
             with faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
-            assert error or before == faults.raised, "the engine failed, and finish raised nothing"
+            assert error or before == faults.raised, "the engine failed, but finish raised nothing"
             driver.insert(rest)
             driver.finish()
             check_alone(wlk, stimulus, driver, "after a finish that failed", tolerance=0.1)
         stimulus, before = wlk.speech(24, seed=19), faults.raised
         wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        # A stream of a real engine has several faults, because each stream takes time.
+        # Streams of real engines have several faults each, because every stream takes time.
         plans = [(call,) for call in FAULTS] if wlk.is_coded else SPACED_FAULTS
         for is_after in (False, True):
             for calls in plans:
@@ -95,11 +95,11 @@ class FailureRules:
                         _retried(driver.process)
                     _retried(driver.finish)
                 what = f"with faults at engine calls {', '.join(map(str, calls))}"
-                what += " once the engine had run" if is_after else ""
+                what += " after the engine ran" if is_after else ""
                 check_alone(wlk, stimulus, driver, what)
         _require(faults.raised - before)
 
-    @rule("ERR-03", "every call tries again for ever", "a new chunk resets the count", kinds="F")
+    @rule("ERR-03", "every call retries for ever", "a new chunk resets the count", kinds="F")
     def test_failure_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
         Failure is bounded: after three failed retries the stream is broken for good.
@@ -128,7 +128,7 @@ class FailureRules:
             driver.reset()
             driver.feed(stimulus.audio)
             driver.finish()
-            check_alone(wlk, stimulus, driver, "reset after it was broken")
+            check_alone(wlk, stimulus, driver, "after the reset of a broken stream")
 
     @rule("ERR-04", "the engine's failure is stored on the backend", kinds="F")
     def test_other_streams_are_unaffected(self, wlk: BackendUnderTest) -> None:
@@ -147,7 +147,7 @@ class FailureRules:
 
 
 def _require(raised: int) -> None:
-    """Raise NotApplicable where no fault was *raised*, since an untested rule has not passed."""
+    """Raise NotApplicable if no fault was *raised*, because an untested rule must not pass."""
     if not raised:
         raise NotApplicable("no engine call could be made to fail")
 
@@ -162,10 +162,10 @@ def _error_of(call: Callable[[], object]) -> BackendError | None:
 
 def _retried(call: Callable[[], object]) -> None:
     """
-    Make the call, and again as long as it fails.
+    Repeat the call until it succeeds.
 
-    A retry may meet the next fault after steps that succeeded, so that nothing but a broken stream
-    ends the retries.
+    A retry may meet the next fault after steps that succeeded, so only a broken stream limits the
+    number of retries.
     """
     while (error := _error_of(call)) is not None:
         if isinstance(error, StreamBroken):

@@ -26,7 +26,7 @@ from wlk_core.errors import StreamClosed
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
+LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 
 
 class LifeRules:
@@ -45,7 +45,7 @@ class LifeRules:
 
     @rule(
         "LIFE-02",
-        "a rest shorter than a tick or a chunk is never decoded",
+        "audio left over that is shorter than a tick or a chunk is never decoded",
         "the model is not padded to its smallest input",
         kinds="G,O",
     )
@@ -66,7 +66,7 @@ class LifeRules:
             stimulus = wlk.log_stimulus(wlk.speech_source.script([CodedToken(5, 0, 1)]))
             check_words(stimulus.words, wlk.run(stimulus).tokens, what="one cell and finish")
 
-    @rule("LIFE-02", "a flush drops words that are not confirmed", kinds="F", since="2.0")
+    @rule("LIFE-02", "a flush drops unconfirmed words", kinds="F", since="2.0")
     def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
         """The words that the engine returned last, for all of the audio, are committed."""
         returned = lost = 0
@@ -81,7 +81,7 @@ class LifeRules:
         if not returned:
             raise NotApplicable("its engine returns no words of its own")
         assert lost <= LOST * returned, (
-            f"{lost} of {returned} words of the engine are not committed"
+            f"{lost} of {returned} words of the engine were not committed"
         )
 
     @rule("LIFE-03", "finish pads and decodes again each time")
@@ -108,12 +108,12 @@ class LifeRules:
             for name, call in exclusive_calls(wlk, driver, stimulus.audio).items():
                 check_raises(StreamClosed, f"{name}{how}", call)
 
-    @rule("LIFE-05", "padding is decoded although no audio came before it")
+    @rule("LIFE-05", "padding is decoded although no audio was inserted")
     def test_finish_without_audio_runs_nothing(self, wlk: BackendUnderTest) -> None:
-        """`finish()` without audio: nothing, and no model call."""
+        """`finish()` without audio commits nothing and runs no model."""
         for seconds in (None, 5.0):
             driver = wlk.stream()
-            if seconds is not None:  # of a stream that had audio in its life before
+            if seconds is not None:  # after a reset of a stream that had audio
                 driver.feed(wlk.speech(3, seed=2).audio)
                 driver.reset()
                 driver.process()
@@ -143,7 +143,7 @@ class LifeRules:
             driver.feed(stimulus.audio)
             driver.end()
             check_same(expected.tokens, driver.tokens, what="after reset")
-            assert expected.tokens == driver.tokens, "speaker, language or probability differ"
+            assert expected.tokens == driver.tokens, "speaker, language or probability differs"
             assert expected.processed_up_to == driver.processed_up_to
             assert counted(expected.processor.stats) == counted(driver.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
@@ -192,9 +192,9 @@ class LifeRules:
             assert speakers == ({"anna"} if wlk.has("speaker-turns") else {None}), str(speakers)
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule("LIFE-08", "audio that waits is dropped, or the speaker of later text", kinds="F")
+    @rule("LIFE-08", "pending audio is dropped, or the speaker of later text is", kinds="F")
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
-        """An engine whose text ends early loses no word but those it would have emitted then."""
+        """If an answer ends early, only words that it would have contained are lost."""
         faults, stimulus = wlk.faults, wlk.speech(24, seed=19)
         before = faults.count
         expected = wlk.run(stimulus).tokens
@@ -207,13 +207,13 @@ class LifeRules:
                 driver.new_speaker(speaker)
             with faults.cutting({max(1, call): share}):
                 lost = feed_and_find_cut(wlk, driver, stimulus)
-            what = f"after {share:.0%} of the answer of engine call {call}"
+            what = f"with the answer of engine call {call} cut to {share:.0%}"
             errors = 0.0 if wlk.is_coded else word_error_rate(wlk)
             check_around(expected, driver.tokens, lost, what=what, word_errors=errors)
             assert {speaker} == {token.speaker for token in driver.tokens}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule("LIFE-09", "warmup runs through a stream in use, or leaves its audio to the first one")
+    @rule("LIFE-09", "warmup runs through a stream in use, or leaves its audio in a new one")
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace and raises on failure."""
         stimulus = wlk.speech(4, seed=3)
@@ -234,7 +234,7 @@ class LifeRules:
                     wlk.backend.warmup()
                 except Exception:  # noqa: BLE001, S112 -- any will do, if it is not swallowed
                     continue
-                assert wlk.faults.count == before, "the engine failed and warmup returned"
+                assert wlk.faults.count == before, "the engine failed, but warmup returned"
                 raise NotApplicable("warmup calls no engine")
 
     @rule("LIFE-10", "a thread waits on a queue that is never filled again")
@@ -269,5 +269,5 @@ class LifeRules:
         other.close()
         other.close()
         spent = monotonic() - began
-        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s"
+        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s, {PROMPT:g} s allowed"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)

@@ -25,19 +25,19 @@ HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface
 BOUNDS = {"wer", "word_start_median", "word_start_bias", "invented_words"}
 PROMPT = "Ada Lovelace"
 NOWHERE = "no-such-owner/no-such-model-52e1"
-IMPORT_LIMIT = 60.0  # seconds an import may take
+IMPORT_LIMIT = 60.0  # seconds that an import may take
 CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
 
 
 class PackagingRules:
     """Rules of the plugin as a package."""
 
-    @rule("PKG-01", "api is wlk_core.API_VERSION, or a deviation names an unknown rule")
+    @rule("PKG-01", "api is not supported by this core, or a deviation names an unknown rule")
     def test_the_spec_is_valid(self, wlk: BackendUnderTest) -> None:
         """The spec is valid and its `api` is inside the core's window."""
         spec = wlk.spec
         assert API_FLOOR <= spec.api <= API_VERSION, (
-            f"api is {spec.api}, this core supports {API_FLOOR} to {API_VERSION}"
+            f"api is {spec.api}, but this core supports {API_FLOOR} to {API_VERSION}"
         )
         assert spec.summary.strip(), "the summary is empty"
         assert "\n" not in spec.summary, "the summary must be one line"
@@ -49,7 +49,7 @@ class PackagingRules:
         assert spec.max_delay is None or 0 < spec.max_delay < math.inf, (
             f"max_delay must be None or a positive number of seconds, got {spec.max_delay}"
         )
-        assert set(spec.bounds) <= BOUNDS, f"bounds must be among {sorted(BOUNDS)}: {spec.bounds}"
+        assert set(spec.bounds) <= BOUNDS, f"bounds must be in {sorted(BOUNDS)}, got {spec.bounds}"
         unknown = sorted(set(spec.deviations) - (RULES.keys() - {"PKG-01"}))
         assert not unknown, f"deviations are declared for unknown rules: {', '.join(unknown)}"
         bare = sorted(key for key, reason in spec.deviations.items() if not reason.strip())
@@ -67,7 +67,7 @@ class PackagingRules:
         """
         Importing the plugin module imports no heavy package.
 
-        Heavy are numpy, torch, mlx, transformers, faster_whisper and huggingface_hub.
+        Heavy ones are numpy, torch, mlx, transformers, faster_whisper and huggingface_hub.
         """
         output = _run_python(_IMPORT, _point(wlk), wlk.spec.name, *HEAVY)
         imported = json.loads(output.splitlines()[-1])
@@ -80,11 +80,10 @@ class PackagingRules:
     )
     def test_a_model_that_cannot_be_found_is_named(self, wlk: BackendUnderTest) -> None:
         """
-        A model that cannot be found raises ModelNotFoundError naming it and the command.
+        A missing model raises ModelNotFoundError, which names it and the command that fetches it.
 
-        The command is the one that fetches it.  A local path, a bundled model and one in the cache
-        never touch the network, and offline mode never does.  A missing path that ends in the name
-        of a model is not that model.
+        Loading a local path, a bundled model or a cached one never touches the network, nor does
+        offline mode.  A missing path that ends in the name of a model is not that model.
         """
         known = (wlk.model or wlk.spec.default_model or "model").split("/")[-1]
         for model in (NOWHERE, "./no/such/model-52e1", f"/no/such/{known}"):
@@ -93,7 +92,7 @@ class PackagingRules:
                 options = wlk.backend_options
                 error = check_raises(ModelNotFoundError, model, wlk.load, model, **options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
-            assert model.split("/")[-1] in str(error), f"it does not name the model: {error}"
+            assert model.split("/")[-1] in str(error), f"the error does not name the model: {error}"
             assert "wlk-core" in str(error) or "--model" in str(error), (
                 f"the message names no command that helps: {error}"
             )
@@ -125,33 +124,33 @@ class PackagingRules:
         for option in wlk.spec.all_options:
             _check_option(wlk, option)
 
-    @rule("PKG-04", "an option is accepted and never passed on", kinds="F", since="2.0")
+    @rule("PKG-04", "an option is accepted but never passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
-        """`tick_seconds`, where it is declared, decides how often the engine is called."""
+        """`tick_seconds`, if declared, decides how often the engine is called."""
         option, policy = _stream_option(wlk, "tick_seconds")
         stimulus = wlk.speech(8, seed=7)
-        made = []
+        counts = []
         for seconds in (0.5, 4.0):
             value = min(max(seconds, option.minimum or 0), option.maximum or seconds)
             before = wlk.faults.count
             changes: dict[str, Any] = {**policy, option.name: value}
             wlk.run(stimulus, **changes)
-            made.append(wlk.faults.count - before)
-        assert made[0] > made[1], (
-            f"{stimulus.seconds:.1f} s took {made[0]} engine calls with a short tick_seconds and "
-            f"{made[1]} with a long one"
+            counts.append(wlk.faults.count - before)
+        assert counts[0] > counts[1], (
+            f"{stimulus.seconds:.1f} s took {counts[0]} engine calls with a short tick_seconds and "
+            f"{counts[1]} with a long one, expected fewer with the long one"
         )
 
-    @rule("PKG-04", "a prompt is accepted and never passed on", kinds="F", since="2.0")
+    @rule("PKG-04", "a prompt is accepted but never passed on", kinds="F", since="2.0")
     def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
-        """`prompt`, where it is declared, is in an engine call or changes its work or answer."""
+        """`prompt`, if declared, is in an engine call or changes its work or answer."""
         _, policy = _stream_option(wlk, "prompt")
-        stimulus, calls, given = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
+        stimulus, calls, noted = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
         wrap = calls.wrap
 
         def noting(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
             def call(*args: Any, **arguments: Any) -> Any:
-                given.append((function, arguments))
+                noted.append((function, arguments))
                 return function(*args, **arguments)
 
             return wrap(call, **options)
@@ -166,19 +165,19 @@ class PackagingRules:
             prompted.processor.stats
         ):
             return
-        if not any("prompt" in arguments for _, arguments in given):
-            raise NotApplicable("its engine calls have no argument prompt that can be seen")
-        assert PROMPT in repr(given), (
-            f"prompt={PROMPT!r} is in no argument of {len(given)} engine calls, and changes no "
-            "word and no counter"
+        if not any("prompt" in arguments for _, arguments in noted):
+            raise NotApplicable("no engine call has an argument named prompt")
+        assert PROMPT in repr(noted), (
+            f"prompt={PROMPT!r} is in no argument of {len(noted)} engine calls and changes no word "
+            "or counter"
         )
 
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
         """
-        A framework that is absent or broken gives BackendUnavailable with reason and command.
+        An absent or broken framework raises BackendUnavailable with the reason and a command.
 
-        The command is the one that installs it; listing backends still works.
+        The command installs the framework.  Listing backends still works.
         """
         if not wlk.spec.requires:
             raise NotApplicable(f"{wlk.spec.name} requires no distribution", "not declared")
@@ -189,7 +188,7 @@ class PackagingRules:
             result = json.loads(lines[-1])
             assert result["listed"], f"listing backends fails with {hidden} {state}"
             assert result["error"] == BackendUnavailable.__name__, (
-                f"with {hidden} {state} loading gives {result['error']}: {result['message']}"
+                f"with {hidden} {state}, loading raises {result['error']}: {result['message']}"
             )
             commands = set(wlk.spec.requires.values())
             assert any(command in result["message"] for command in commands), (
@@ -199,7 +198,7 @@ class PackagingRules:
     @rule("PKG-06", "a framework's progress line or a forgotten print")
     def test_standard_output_belongs_to_the_caller(self, wlk: BackendUnderTest) -> None:
         """Nothing is written to standard output: it carries the caller's results."""
-        other = wlk.another_backend()  # what any test writes there is found when it ends
+        other = wlk.another_backend()  # the runner checks the output of every test
         other.warmup()
         wlk.run(wlk.speech(3, seed=2), of=other).processor.get_buffer()
 
@@ -211,7 +210,7 @@ def _point(wlk: BackendUnderTest) -> str:
 
 
 def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, dict[str, Any]]:
-    """Return an option of streams that no option of the run sets, and a policy that takes it."""
+    """Return a stream option that the run does not set, and a policy that takes it."""
     option = next((option for option in wlk.spec.all_options if option.name == name), None)
     if option is None or option.scope != "stream" or name in wlk.options:
         raise NotApplicable(f"no option {name} is declared for streams", "not declared")
@@ -228,7 +227,7 @@ def _run_python(code: str, *arguments: str) -> str:
         check=False,
     )
     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    assert done.returncode == 0, f"in an interpreter of its own: {last}"
+    assert done.returncode == 0, f"in a fresh interpreter: {last}"
     return done.stdout
 
 
@@ -258,7 +257,7 @@ def _check_option(wlk: BackendUnderTest, option: Option) -> None:
 
 
 def _bad_values(option: Option) -> list[object]:
-    """Return values that the option cannot take; none where any text may be right."""
+    """Return values that the option cannot take, none if any string may be valid."""
     if option.choices or option.type is str:
         is_checked = option.choices or option.name in CHECKED_BY_NAME
         return ["no-such-value"] if is_checked else []
@@ -269,9 +268,9 @@ def _bad_values(option: Option) -> list[object]:
     return outside
 
 
-# The installed entry point is taken where there is one, because it knows its distribution: without
-# it the registry cannot tell a broken plugin from one whose framework is missing, and blames the
-# plugin as soon as its wheel is installed.
+# The installed entry point, if there is one, knows its distribution.  Without it the registry
+# cannot tell a broken plugin from one whose framework is missing, and blames the plugin as soon as
+# its wheel is installed.
 _REGISTRY = """
 import json, sys
 from importlib.metadata import EntryPoint, entry_points, packages_distributions

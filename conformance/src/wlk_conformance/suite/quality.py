@@ -1,4 +1,4 @@
-"""Rules QUAL: known speech, measured; a floor for the digits checkpoints."""
+"""Rules QUAL: quality on known speech, and the bounds of the digits checkpoints."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
 CLIPS = range(60, 70)  # seeds of the clips that are measured
-WORDS = 12  # in each
+WORDS = 12  # in each clip
 TONES = (220.0, 440.0, 1000.0)  # Hz
-GROSS = 1 / 3  # of the words: a model that gets more wrong does not recognise them
+GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
 
 
 class QualityRules:
@@ -51,7 +51,7 @@ class QualityRules:
         wlk.notes.append(f"WER {100 * rate:.1f} % of {total} words")
         for name, value in measured.items():
             bound = wlk.bounds.get(name)
-            assert bound is None or value <= bound, f"{name} is {value:.3f}, declared is {bound:g}"
+            assert bound is None or value <= bound, f"{name} is {value:.3f}, declared: {bound:g}"
         if not wlk.bounds.keys() & measured.keys():
             raise NotApplicable(
                 f"no bounds are declared; measured: {'; '.join(wlk.notes)}", "not declared"
@@ -65,7 +65,7 @@ class QualityRules:
         rate = word_errors(stimulus.spoken, words_of(tokens)) / len(stimulus.spoken)
         wlk.notes.append(f"WER {100 * rate:.1f} % of {len(stimulus.spoken)} words in ten minutes")
         bound = wlk.bounds.get("wer", rate)
-        assert rate <= bound, f"wer is {rate:.3f}, declared is {bound:g}"
+        assert rate <= bound, f"wer is {rate:.3f}, declared: {bound:g}"
 
     @rule("QUAL-02", "the model was never trained on silence", kinds="S", tier="speech")
     def test_audio_without_words_gives_no_text(self, wlk: BackendUnderTest) -> None:
@@ -86,7 +86,7 @@ class QualityRules:
             invented += words_of(driver.tokens)
             assert len(invented) <= allowed, (
                 f"{driver.text[:80]!r} was committed for {stimulus.recipe}, {len(invented)} words "
-                f"so far, allowed {allowed:g}"
+                f"so far, {allowed:g} allowed"
             )
         if invented:
             wlk.notes.append(f"{len(invented)} words were committed for audio without any")
@@ -123,22 +123,22 @@ class QualityRules:
         wlk.notes.append(f"hold-back: {_spread(holdback)}")
         wlk.notes.append(f"erased {erased} of {shown} words shown")
 
-    @rule("QUAL-04", "words are dropped, or are not those declared", since="2.0", kinds="O,S")
+    @rule("QUAL-04", "words are dropped, or the model knows other words", since="2.0", kinds="O,S")
     def test_known_words_come_back(self, wlk: BackendUnderTest) -> None:
         """
         The words that a model is declared to recognise come back.
 
-        At least a third of them is right, and as many come as were spoken, give or take a third.
+        At least a third of them are right, and their number is within a third of that spoken.
         QUAL-01 judges the declared word error rate.
         """
-        spoken = came = right = 0
+        spoken = committed = right = 0
         for stimulus in known_clips(wlk):
             recognised = words_of(wlk.solo(stimulus))
-            spoken, came = spoken + len(stimulus.spoken), came + len(recognised)
+            spoken, committed = spoken + len(stimulus.spoken), committed + len(recognised)
             right += len(align(stimulus.spoken, recognised))
-        wlk.notes.append(f"{right} of {spoken} words are right, {came} were committed")
-        assert abs(came - spoken) <= GROSS * spoken, f"{came} words came for {spoken} spoken"
-        assert right >= GROSS * spoken, f"{right} of {spoken} words spoken were recognised"
+        wlk.notes.append(f"{right} of {spoken} words are right, {committed} were committed")
+        assert abs(committed - spoken) <= GROSS * spoken, f"{committed} words for {spoken} spoken"
+        assert right >= GROSS * spoken, f"{right} of {spoken} spoken words were recognised"
 
 
 def _spread(seconds: Sequence[float]) -> str:

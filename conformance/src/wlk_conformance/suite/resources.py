@@ -1,4 +1,4 @@
-"""Rules RES: the state that a stream holds and the work it costs, counted and not timed."""
+"""Rules RES: the state that a stream holds and the work that it costs, counted, not timed."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Loop = Literal["pauses", "speech", "noise"]  # what a stream is fed minute after
 
 ROUNDS = 7
 FIRST = 3  # rounds until caches and buffers are full
-SECONDS = 20.0  # of a round, without a pause between rounds
-SLOW_SECONDS = 8.0  # the same on an engine that takes time
+SECONDS = 20.0  # length of a round, without a pause between rounds
+SLOW_SECONDS = 8.0  # the same on a slow engine
 MINUTE = 60.0  # seconds
-SHORT = 20.0  # seconds, instead of the minute for engines that take time
+SHORT = 20.0  # seconds, instead of a minute on slow engines
 GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
-UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
+UNEVEN = 1.25  # the same without pauses, because rounds trim their buffers at other places
 LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
-SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
-LIVES = 12  # resets, turns and streams in a row; bounded buffers fill in the first eight
+SLOW_LEAK = 8192  # the same for short rounds, which end when a buffer of 30 s is just full
+LIVES = 12  # lives, turns or streams in a row; bounded buffers fill in the first eight
 LEFT = 2048  # bytes that each of them may leave, for counters and logs
-DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
+DETOKENISED = 9  # ids detokenised at most for each id that the model emitted
 
 
 class ResourceRules:
@@ -53,23 +53,23 @@ class ResourceRules:
     @rule("RES-01", "ids or text of the whole stream are kept, or trimmed at pauses only")
     def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
-        State is bounded by a declared constant; who declares bounded-state counts it.
+        State is bounded by a declared constant; a backend with bounded-state counts its state.
 
-        On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.
-        Minutes without a pause hold what two hold, apart from where a cut falls, and so do minutes
-        of noise where words are known exactly.  With --long the last minute is the sixtieth.
+        On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.  Without
+        pauses, the last minute holds what minute 2 held, apart from where a cut falls; so does
+        noise if words are known exactly.  With --long the last minute is the sixtieth.
         """
         for kind in _loops(wlk):
             _, held, _ = _loop(wlk, kind)
             values = [state for state in held if state is not None]
             if not values:
                 assert not wlk.has("bounded-state"), (
-                    "bounded-state is declared, and state_bytes is None: count it, or leave it out"
+                    "bounded-state is declared, but state_bytes is None: count it or drop the claim"
                 )
                 raise NotApplicable("state_bytes is not counted")
             _check_growth(wlk, "state_bytes", values, total=max, kind=kind)
 
-    @rule("RES-01", "what is kept is not counted in state_bytes", since="2.0")
+    @rule("RES-01", "not all state is counted in state_bytes", since="2.0")
     def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates for a stream does not grow, whatever its counters report."""
         seconds = SECONDS if wlk.is_coded else SLOW_SECONDS
@@ -90,7 +90,7 @@ class ResourceRules:
             f"allocated: {left}"
         )
 
-    @rule("RES-01", "a list on the backend that no close empties", since="2.0")
+    @rule("RES-01", "a list on the backend that is never emptied", since="2.0")
     def test_lives_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates does not grow with resets, speaker turns and streams."""
         stimulus = wlk.speech(2, seed=2)
@@ -100,21 +100,21 @@ class ResourceRules:
             stream.insert_audio_chunk(stimulus.audio)
             stream.new_speaker(ChangeSpeaker(1, 0.0))  # type: ignore[attr-defined]
 
-        def live() -> None:
+        def life() -> None:
             stream.insert_audio_chunk(stimulus.audio)
             stream.finish()
             stream.reset()
 
-        def open_and_close() -> None:
+        def other_stream() -> None:
             other = wlk.backend.create_processor(**wlk.stream_options)
             other.insert_audio_chunk(stimulus.audio)
             other.finish()
             other.close()
 
-        for act in (live, open_and_close, *([turn] if wlk.has("speaker-turns") else [])):
+        for act in (life, other_stream, *([turn] if wlk.has("speaker-turns") else [])):
             left = _left_by(act, times=LIVES)
             assert min(left) <= LEFT, (
-                f"each {act.__name__.replace('_', ' ')} left {min(left)} bytes"
+                f"each {act.__name__.replace('_', ' ')} left {min(left)} bytes, {LEFT} allowed"
             )
         stream.close()
 
@@ -123,9 +123,9 @@ class ResourceRules:
         """
         Work per audio second does not grow.
 
-        Every work counter (not busy_seconds) at minute 10 <= 1.02 x minute 2.  The last minute
-        without a pause costs what minute 2 cost, apart from where a cut falls, and so does one of
-        noise where words are known exactly.  With --long it is the sixtieth.
+        Every work counter (not busy_seconds) at minute 10 <= 1.02 x minute 2.  Without pauses, the
+        last minute costs what minute 2 cost, apart from where a cut falls; so does noise if words
+        are known exactly.  With --long the last minute is the sixtieth.
         """
         for kind in _loops(wlk):
             loop, _, _ = _loop(wlk, kind)
@@ -139,7 +139,7 @@ class ResourceRules:
 
     @rule("RES-02", "the engine runs more often the longer the stream is", since="2.0")
     def test_engine_calls_that_are_counted_do_not_grow(self, wlk: BackendUnderTest) -> None:
-        """Engine calls for each second of audio do not grow, whatever the counters report."""
+        """The number of engine calls per second of audio does not grow."""
         _, _, calls = _loop(wlk, "speech")
         if not calls:
             raise NotApplicable("engine calls cannot be counted (see SupportsEngineCalls)")
@@ -147,7 +147,7 @@ class ResourceRules:
 
     @rule("RES-03", "a word waits for the next word, which may never come", kinds="G,S")
     def test_the_declared_delay_holds(self, wlk: BackendUnderTest) -> None:
-        """The declared `max_delay` holds: older audio is committed or in the hypothesis."""
+        """Audio older than the declared `max_delay` is committed or in the hypothesis."""
         delay = wlk.max_delay
         if delay is None:
             raise NotApplicable("no max_delay is declared", "not declared")
@@ -157,11 +157,11 @@ class ResourceRules:
             driver.insert(chunk)
             driver.drain()
             backlog = driver.clock - driver.processed_up_to
-            assert backlog <= delay, f"{backlog:.2f} s of audio wait, declared is {delay:g} s"
+            assert backlog <= delay, f"the backlog is {backlog:.2f} s, declared: {delay:g} s"
             shown = (*driver.tokens, *driver.processor.get_buffer().tokens)
             due = [word for word in stimulus.words if word.end < driver.clock - delay]
             assert len(shown) >= len(due) or not wlk.is_coded, (
-                f"{due[len(shown)].text!r} ended more than {delay:g} s ago and is not visible"
+                f"{due[len(shown)].text!r} ended more than {delay:g} s ago and is not shown yet"
             )
         wlk.require_tokens(driver.tokens, stimulus)
 
@@ -177,12 +177,12 @@ class ResourceRules:
         ratio = stats.detokenised_ids / emitted
         wlk.notes.append(f"{ratio:.2f} ids detokenised per id emitted")
         assert ratio <= DETOKENISED, (
-            f"{ratio:.1f} ids were detokenised for each of {emitted} emitted"
+            f"{ratio:.1f} ids were detokenised per id emitted, {DETOKENISED} allowed"
         )
 
 
 def _left_by(act: Callable[[], None], *, times: int) -> list[int]:
-    """Return the bytes that each call of *act* left allocated, but for the FIRST ones."""
+    """Return the bytes that each call of *act* left allocated, except the FIRST ones."""
     held = []
     gc.freeze()  # else each collection searches everything that a framework imported
     tracemalloc.start(1)
@@ -202,16 +202,16 @@ def _round_seconds(wlk: BackendUnderTest) -> float:
 
 
 def _loops(wlk: BackendUnderTest) -> tuple[Loop, ...]:
-    # What another model invents in noise costs work, in which its growth could not be seen.
+    # Words that other models invent in noise cost work, which would hide its growth.
     return ("pauses", "speech", "noise") if wlk.is_coded else ("pauses", "speech")
 
 
 def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
     """
-    Feed rounds of the same audio to a stream: speech with a pause after each, or without, or noise.
+    Feed rounds of the same audio to a stream: speech with or without pauses between, or noise.
 
-    Returns the counters before the first round and after each; of each round the maximum of bytes
-    of state and the engine calls, none where they cannot be counted.
+    Returns the counters before the first and after each round, and for each round the maximum of
+    its state in bytes and its engine calls, if they can be counted.
     """
     seconds, is_paused = _round_seconds(wlk), kind == "pauses"
     count = 60 if "long" in wlk.tiers else 10 if is_paused else 9
@@ -219,7 +219,7 @@ def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
         stimulus = wlk.log_stimulus(white_noise(seconds))
     else:
         stimulus = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
-    # Exactly so many seconds, a multiple of any tick, so that each round is cut alike.
+    # Exactly that long, a multiple of any tick, so that all rounds are cut alike.
     audio = _cut(stimulus, seconds)
 
     def loop() -> Rounds:
@@ -241,7 +241,7 @@ def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
             counts += [] if counter is None else [counter.count]
         driver.finish()
         if wlk.is_coded:
-            rule_id = "IN-05"  # that of the first token that is not the word spoken
+            rule_id = "IN-05"  # the rule if a token is not the spoken word
             try:
                 check_words(spoken, driver.tokens, what=f"{driver.clock / MINUTE:.0f} minutes")
                 rule_id = "TIME-05"
@@ -266,10 +266,10 @@ def _check_growth(
     slack: int = 0,
 ) -> None:
     """
-    Assert that the *total* of the last minute of *values*, one a round, is not above minute 2.
+    Assert that the *total* of the last minute of *values*, one per round, is not above minute 2.
 
-    Where no pause ends a round its buffers are cut elsewhere, and a minute more is taken with
-    minute 2 if it has the length of a round.  *slack* is added for small numbers.
+    Without pauses, rounds cut their buffers at other places, so the largest of minutes 2 to 4
+    stands for minute 2 if a round is a minute.  *slack* is added for small numbers.
     """
     seconds = _round_seconds(wlk)
     rounds = max(1, round(MINUTE / seconds))

@@ -26,22 +26,22 @@ STREAMS = 4
 ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
 SEEDS = (26, 27, 28)
 WORDS = 12  # in each clip
-WORD_ERRORS = 0.1  # share of the words that a model gets wrong, where its spec declares none
+WORD_ERRORS = 0.1  # share of the words that a model gets wrong, unless its spec declares it
 LEAD = 1.2  # seconds of quiet before the first word
-MAX_DELAY = 3.0  # seconds by which text follows its audio, where no max_delay is declared
+MAX_DELAY = 3.0  # seconds by which text follows its audio, unless a max_delay is declared
 DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
-TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed otherwise
+TOLERANCE = 0.2  # seconds: the times of a word may differ if it is committed one call later
 
 
 def check_raises(
     kind: type[Exception], what: str, call: Callable[..., object], *args: Any, **arguments: Any
 ) -> Exception:
-    """Return the error of *kind* that *call* raises; AssertionError if it is accepted."""
+    """Return the error of *kind* that *call* raises; AssertionError if the call is accepted."""
     try:
         result = call(*args, **arguments)
     except kind as error:
         return error
-    raise AssertionError(f"{what} was accepted and returned {result!r}, not {kind.__name__}")
+    raise AssertionError(f"{what} was accepted, expected {kind.__name__}; it returned {result!r}")
 
 
 def check_alone(
@@ -54,20 +54,20 @@ def check_alone(
 def check_spoken(
     wlk: BackendUnderTest, stimulus: Stimulus, tokens: Sequence[ASRToken], what: str
 ) -> None:
-    """Assert that *tokens* spell the words of *stimulus*, where these are known exactly."""
+    """Assert that *tokens* spell the words of *stimulus*, if these are known exactly."""
     if wlk.is_coded:
         check_words(stimulus.words, tokens, what=what)
 
 
 def counted(stats: StreamStats) -> dict[str, int]:
-    """Return the work that is counted; a counter may be None or 0 before the first call."""
+    """Return the work counters; one that is None counts as 0."""
     return {name: getattr(stats, name) or 0 for name in COUNTERS}
 
 
 def exclusive_calls(
     wlk: BackendUnderTest, driver: StreamDriver, audio: NDArray[np.float32]
 ) -> dict[str, Callable[[], object]]:
-    """Return the calls that a stream which is over must refuse, by name."""
+    """Return the calls that a finished, broken or closed stream must refuse, by name."""
     calls: dict[str, Callable[[], object]] = {
         "insert_audio_chunk": partial(driver.insert, audio),
         "process_iter": driver.process,
@@ -115,24 +115,24 @@ def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:
 def check_solo(
     wlk: BackendUnderTest, stimuli: Sequence[Stimulus], drivers: Sequence[StreamDriver], how: str
 ) -> None:
-    """Compare each stream with a run of the same speech alone; *how* it ran is for the message."""
+    """Compare each stream with a run of the same speech alone; *how* goes into the message."""
     for number, (stimulus, driver) in enumerate(zip(stimuli, drivers, strict=True), 1):
         expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        what = f"stream {number} of {len(stimuli)}, {how}, against alone"
+        what = f"stream {number} of {len(stimuli)}, {how}, against a solo run"
         check_same(expected, driver.tokens, what=what, tolerance=0.1)
 
 
-def make_together(calls: Sequence[Callable[[], object]]) -> None:
-    """Make each call on a fresh thread, all at once; raise the first exception of a call."""
+def run_together(calls: Sequence[Callable[[], object]]) -> None:
+    """Run all calls at once, each on a fresh thread; raise the first exception of a call."""
     begin = threading.Barrier(len(calls))
 
-    def make(call: Callable[[], object]) -> None:
+    def run(call: Callable[[], object]) -> None:
         begin.wait(ALL_LIMIT)
         call()
 
-    made = [threaded(partial(make, call)) for call in calls]
-    assert ends_within(ALL_LIMIT, *made), "a call did not return"
-    for calling in made:
+    running = [threaded(partial(run, call)) for call in calls]
+    assert ends_within(ALL_LIMIT, *running), "a call did not return"
+    for calling in running:
         calling.result()
 
 
@@ -142,7 +142,7 @@ def word_error_rate(wlk: BackendUnderTest) -> float:
 
 
 def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:
-    """Yield the clips; their words are known to models that are declared to recognise them."""
+    """Yield clips of words that models are declared to recognise."""
     for seed in SEEDS:
         yield wlk.speech(WORDS, seed=seed, gap=(0.1, 0.6), lead=LEAD)
 
@@ -151,10 +151,10 @@ def feed_and_find_cut(
     wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus
 ) -> tuple[float, float]:
     """
-    Run *stimulus* to its end and return the stream times between which a cut may lose words.
+    Run *stimulus* to its end; return the stream times between which a cut answer may lose words.
 
-    A policy that decodes its audio again loses none.  A model that streams by itself loses what it
-    would have emitted during the cut call, which may lie `max_delay` back.
+    A policy that decodes its audio again loses none.  A natively streaming model loses the words
+    that it would have emitted in the cut call, which may lie `max_delay` back.
     """
     faults, lost = wlk.faults, (0.0, 0.0)
     cuts = faults.cut_count
@@ -179,20 +179,20 @@ def check_around(
     word_errors: float,
 ) -> None:
     """
-    Assert that the words are the same at the same times, but for those in the span *lost*.
+    Assert that the words are the same at the same times, except those in the span *lost*.
 
-    A share of *word_errors* of them may differ as well, because after a cut a model decodes them in
-    other audio, and QUAL judges its mistakes.
+    A share of *word_errors* of them may differ as well, because after a cut the model decodes other
+    audio, and QUAL judges its mistakes.
     """
-    first, last = timed_words(expected), timed_words(actual)
-    missing = list(first)
-    for word, start in last:  # by time too, because a model may have one word only
+    spoken, committed = timed_words(expected), timed_words(actual)
+    missing = list(spoken)
+    for word, start in committed:  # by time too, because a model may have one word only
         same = (other for other in missing if other[0] == word)
-        if found := next((at for at in same if abs(start - at[1]) <= TOLERANCE), None):
-            missing.remove(found)
-    excused = sum(lost[0] <= start < lost[1] for _, start in first)
-    allowed = word_errors * len(first) + excused
-    differing = max(len(first), len(last)) - (len(first) - len(missing))
+        if match := next((at for at in same if abs(start - at[1]) <= TOLERANCE), None):
+            missing.remove(match)
+    excused = sum(lost[0] <= start < lost[1] for _, start in spoken)
+    allowed = word_errors * len(spoken) + excused
+    differing = max(len(spoken), len(committed)) - (len(spoken) - len(missing))
     assert differing <= allowed, (
-        f"{what}: {differing} of {len(first)} words differ, not {allowed:.0f}"
+        f"{what}: {differing} of {len(spoken)} words differ, {allowed:.0f} allowed"
     )

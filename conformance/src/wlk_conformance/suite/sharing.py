@@ -16,7 +16,7 @@ from wlk_conformance.suite.scenes import (
     check_raises,
     check_solo,
     different_speech,
-    make_together,
+    run_together,
     while_a_step_runs,
 )
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
 
-MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
+MEETING = 0.05  # seconds that an engine call waits at most for a call of another stream
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
 LIMIT = 20_000  # objects visited, because a framework's graph may be endless
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
@@ -51,9 +51,9 @@ class SharingRules:
             driver.finish()
         check_solo(wlk, stimuli, drivers, "interleaved")
 
-    @rule("ISO-02", "hooks or caches of one stream are used by the pass of another")
+    @rule("ISO-02", "hooks or caches of one stream are used by a forward of another")
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
-        """N threaded streams equal solo runs (forced interleaving in the engine)."""
+        """N threaded streams equal solo runs, with forced interleaving in the engine."""
         stimuli = different_speech(wlk)
         drivers = [wlk.stream() for _ in stimuli]
         meeting = threading.Barrier(2)
@@ -72,34 +72,34 @@ class SharingRules:
         if faults is None:
             wlk.notes.append("interleaved by chance: the engine cannot be held")
         with nullcontext() if faults is None else faults.held(wait):
-            make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
+            run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         check_solo(wlk, stimuli, drivers, "threaded")
 
     @rule("ISO-03", "a device stream or a cache belongs to the thread that made it")
     def test_every_call_may_come_from_a_new_thread(self, wlk: BackendUnderTest) -> None:
-        """Every call of a stream works from a fresh thread, one call at a time."""
+        """Every call of a stream works from a new thread, one call at a time."""
         if wlk.spec.thread_affinity == "same-thread":
             raise NotApplicable("thread_affinity is declared as same-thread", "not declared")
         stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
         for chunk in stimulus.chunks(1.0):
-            make_together([partial(driver.insert, chunk)])
-            make_together([driver.process])
-            make_together([driver.processor.get_buffer])
-        make_together([driver.drain])
-        make_together([driver.finish])
-        check_alone(wlk, stimulus, driver, "each call from a fresh thread")
-        make_together([driver.processor.close])
+            run_together([partial(driver.insert, chunk)])
+            run_together([driver.process])
+            run_together([driver.processor.get_buffer])
+        run_together([driver.drain])
+        run_together([driver.finish])
+        check_alone(wlk, stimulus, driver, "each call from a new thread")
+        run_together([driver.processor.close])
 
     @rule("ISO-04", "layers are replaced during a call and put back after it")
     def test_the_model_is_not_changed(self, wlk: BackendUnderTest) -> None:
         """
-        The shared model is not mutated, also after exceptions.
+        The shared model is not mutated, not even by exceptions.
 
-        Module ids, hook counts and parameter names are the same before, between and after.
+        Module ids, hook counts and parameter names are the same before, between and after calls.
         """
         stimulus = wlk.speech(4, seed=3)
-        wlk.run(stimulus)  # creates everything that is made on first use
+        wlk.run(stimulus)  # creates what is created on first use
         before = fingerprint(wlk.backend)
         driver = wlk.stream()
         driver.feed(stimulus.audio)
@@ -121,14 +121,14 @@ class SharingRules:
     @rule("ISO-05", "each stream writes its options to the backend", requires="language-forcing")
     def test_the_language_belongs_to_the_stream(self, wlk: BackendUnderTest) -> None:
         """Language and task belong to the stream, not to the backend."""
-        languages: list[str] = []  # two that this model can be forced to, or its only one
+        languages: list[str] = []  # two that can be forced, or the only one
         for code in dict.fromkeys(("en", *wlk.spec.languages)):
             with suppress(OptionError):
                 wlk.stream(language=code)
                 languages.append(code)
             if len(languages) == 2:
                 break
-        assert languages, "language-forcing is declared, and no declared language is accepted"
+        assert languages, "language-forcing is declared, but no declared language is accepted"
         stimulus = wlk.speech(4, seed=3)
         calls: list[dict[str, Any]] = [{"language": code} for code in languages]
         calls += [{"language": None}, {"language": languages[0]}]
@@ -136,7 +136,7 @@ class SharingRules:
             with suppress(OptionError):  # not every model of a backend that translates does
                 wlk.stream(language=languages[0], task="translate")
                 calls.append({"language": languages[0], "task": "translate"})
-        # On a backend for each, because a language that stays on the engine is in all later calls.
+        # Each on its own backend, because a language left on an engine affects all later calls.
         expected = [wlk.run(stimulus, of=wlk.another_backend(), **c).tokens for c in calls]
         drivers = [wlk.stream(**call) for call in calls]
         for chunk in stimulus.chunks(1.0):
@@ -149,7 +149,7 @@ class SharingRules:
             alone, beside = (
                 {t.detected_language for t in each} for each in (tokens, driver.tokens)
             )
-            assert alone == beside, f"{call} is reported as {beside}, and as {alone} without others"
+            assert alone == beside, f"{call} is reported as {beside}, but as {alone} without others"
         wlk.require_tokens(drivers[0].tokens, stimulus)
 
     @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
@@ -174,14 +174,14 @@ class SharingRules:
             for name, call in calls.items():
                 check_raises(ConcurrentCallError, f"{name} during process_iter", call)
 
-        wlk.faults  # noqa: B018 -- NotApplicable where the engine cannot be held
+        wlk.faults  # noqa: B018 -- NotApplicable if the engine cannot be held
         while_a_step_runs(wlk, driver, overlap)
         driver.end()
         check_alone(wlk, stimulus, driver, "after overlapping calls were refused", tolerance=0.1)
 
     @rule("ISO-06", "close frees what a running step is using")
     def test_close_waits_for_the_step(self, wlk: BackendUnderTest) -> None:
-        """A close from another thread ends the stream after its step, and releases it."""
+        """A close from another thread ends the stream after its step and releases its state."""
         stimulus = wlk.speech(6, seed=5)
         idle = wlk.stream().processor.stats.state_bytes
         driver = wlk.stream(stimulus.audio)
@@ -190,7 +190,7 @@ class SharingRules:
         held = driver.processor.stats.state_bytes
         assert held is None or held <= (idle or 0), f"closed during a step, it holds {held} bytes"
 
-    @rule("ISO-06", "module-level state", "a framework that is initialised twice")
+    @rule("ISO-06", "module-level state", "a framework is initialised twice")
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:
         """Two backends in one process work, and closing one leaves the other."""
         stimulus = wlk.speech(6, seed=5)
@@ -213,29 +213,29 @@ class SharingRules:
     )
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """
-        Streams whose engine calls are taken together equal solo runs (forced batches).
+        Streams whose engine calls are taken together equal solo runs, with forced batches.
 
-        An engine call that fails in a batch fails in one stream, and can be repeated.
+        An engine call that fails in a batch fails in one stream only, and can be repeated.
         """
         faults, stimuli = wlk.faults, different_speech(wlk)
         assert faults.calls.is_batching, (
-            "batching is declared, and its EngineCalls take no calls together; create it with "
+            "batching is declared, but its EngineCalls do not batch; create them with "
             "is_batching=True and pass the engine's function through wrap_batch"
         )
         calls_before, runs_before = faults.count, faults.calls.batch_count
         for when, failing in (("", ()), ("before", (STREAMS + 2,)), ("after", (STREAMS + 2,))):
             with faults.failing(failing, after=when == "after"):
-                drivers, failures = _run_together(wlk, stimuli)
+                drivers, failures = _run_in_batches(wlk, stimuli)
             how = f"with a fault {when} the engine ran" if failing else "in batches"
             assert len(failures) == len(failing), (
-                f"{how}: {len(failing)} engine calls of {STREAMS} streams failed on request, and "
+                f"{how}: {len(failing)} engine calls of {STREAMS} streams failed on request, but "
                 f"{len(failures)} calls of streams raised {failures[:1]}"
             )
             check_solo(wlk, stimuli, drivers, how)
         calls, runs = faults.count - calls_before, faults.calls.batch_count - runs_before
         assert runs < calls, (
-            f"batching is declared, and {calls} engine calls of {STREAMS} streams that waited for "
-            f"each other were {runs} runs of the engine"
+            f"batching is declared, but {calls} engine calls of {STREAMS} streams that waited for "
+            f"each other took {runs} runs of the engine"
         )
 
 
@@ -243,7 +243,7 @@ def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -
     now = fingerprint(wlk.backend)
     for path in sorted(before.keys() | now.keys()):
         was, is_ = before.get(path, "not there"), now.get(path, "gone")
-        assert was == is_, f"{when} {path} is {is_}, was {was}"
+        assert was == is_, f"{when} {path} is {is_}, but was {was}"
 
 
 def fingerprint(backend: object) -> dict[str, str]:
@@ -255,7 +255,7 @@ def fingerprint(backend: object) -> dict[str, str]:
     plain values.  Numbers are left out because counting is allowed, and so are the engine's seams
     because the rules themselves set them.
     """
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     seen: set[int] = set()
     pending: list[tuple[str, object, int]] = [("backend", backend, 0)]
     while pending and len(seen) < LIMIT:
@@ -264,51 +264,52 @@ def fingerprint(backend: object) -> dict[str, str]:
             continue
         seen.add(id(value))
         if hasattr(value, "named_modules") and hasattr(value, "named_parameters"):
-            found |= _torch(path, value)
+            described |= _torch(path, value)
             continue
         inside = _inside(value)
         if inside is None:
             continue
-        found[path] = f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
+        described[path] = f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
         for name, part in inside.items():
             inner = f"{path}.{name}"
             if isinstance(part, (str, bool, type(None))):
-                found[inner] = repr(part)
+                described[inner] = repr(part)
             elif callable(part):
-                found[inner] = f"{type(part).__qualname__} at {id(part):#x}"
+                described[inner] = f"{type(part).__qualname__} at {id(part):#x}"
             if depth < DEPTH:
                 pending.append((inner, part, depth + 1))
-    return found
+    return described
 
 
 def _inside(value: object) -> dict[str, Any] | None:
-    """Return the parts of an object or dictionary; None where there are no parts of interest."""
+    """Return the parts of an object or dictionary, None if it has none of interest."""
     if isinstance(value, (str, bytes, int, float, type, ModuleType, EngineCalls)) or value is None:
         return None
     if isinstance(value, dict):
         return {str(key): part for key, part in value.items() if isinstance(key, str)}
     if type(value).__module__ in {"builtins", "threading", "_thread", "numpy"}:
         return None
-    state: Any = object.__getstate__(value)  # what `__dict__` and `__slots__` have
+    state: Any = object.__getstate__(value)  # of `__dict__` and `__slots__`
     parts = state if isinstance(state, tuple) else (state,)
     return {name: part for named in parts if named for name, part in named.items()}
 
 
 def _torch(path: str, model: Any) -> dict[str, str]:
     names = sorted(name for name, _ in model.named_parameters())
-    found = {f"{path}:parameters": str(hash(tuple(names)))}
+    described = {f"{path}:parameters": str(hash(tuple(names)))}
     for name, module in model.named_modules():
         hooks = {key: len(getattr(module, key, ())) for key in HOOKS}
         own = sorted(key for key in vars(module) if not key.startswith("_"))
-        found[f"{path}:{name}"] = f"{type(module).__qualname__} at {id(module):#x} {hooks} {own}"
-    return found
+        parts = f"{id(module):#x} {hooks} {own}"
+        described[f"{path}:{name}"] = f"{type(module).__qualname__} at {parts}"
+    return described
 
 
-def _run_together(
+def _run_in_batches(
     wlk: BackendUnderTest, stimuli: Sequence[Stimulus]
 ) -> tuple[list[StreamDriver], list[BackendError]]:
     """
-    Run a stream of each stimulus in a thread of its own, in batches of all that go on.
+    Run a stream for each stimulus in its own thread, in batches of all streams still running.
 
     Returns the streams and what they raised; a call that raised was repeated once.
     """
@@ -335,7 +336,7 @@ def _run_together(
 
     faults.together = len(drivers)
     try:
-        make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
+        run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
     finally:
         faults.together = 0
     return drivers, failures

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import ASRToken
 
-ENOUGH_WORDS = 10  # recognised, because fewer are chance
+ENOUGH_WORDS = 10  # recognised words needed, because fewer are chance
 THRESHOLDS = ((0.19, 0.21), (4.99, 5.01), (59.9, 60.1))  # seconds below and above
 
 
 class SilenceRules:
     """Rules of silence."""
 
-    @rule("SIL-01", "audio that waits, or a short rest, is not decoded", kinds="O,S,G")
+    @rule("SIL-01", "pending audio, or a short remainder, is not decoded", kinds="O,S,G")
     def test_a_silence_returns_every_word(self, wlk: BackendUnderTest) -> None:
-        """`start_silence()` returns every word whose audio was inserted, padding if need be."""
+        """`start_silence()` returns every word whose audio was inserted, padding it if needed."""
         for count, tail in ((1, 0.0), (4, 0.0), (4, 0.3)):
             stimulus = wlk.speech(count, seed=3, tail=tail)
             driver = wlk.stream()
@@ -70,8 +70,8 @@ class SilenceRules:
         """
         `end_silence(d, offset)` moves the clock by exactly d.
 
-        `offset` is advisory and never changes a time.  Negative or NaN raises; 0 changes nothing.
-        `end_silence` without `start_silence` (a leading silence) works, more than once too.
+        `offset` is advisory and never changes a time.  A negative or NaN d raises, 0 does nothing.
+        `end_silence` also works without `start_silence` (a leading silence), even repeatedly.
         """
         stimulus = wlk.speech(4, seed=3)
         for seconds, offset in ((0.0, None), (1.234567, None), (1.234567, 7.0), (30.0, -3.0)):
@@ -85,8 +85,8 @@ class SilenceRules:
             check_clock(driver.processed_up_to, driver.clock)
             first = wlk.solo(stimulus)
             what = f"silences of {seconds} s with offset {offset}"
-            found, lead = driver.tokens[: len(first)], 3 * seconds
-            check_same(first, found, what=what, shift=lead, tolerance=0.1)
+            early, lead = driver.tokens[: len(first)], 3 * seconds
+            check_same(first, early, what=what, shift=lead, tolerance=0.1)
         for bad in (-1.0, -1e-9, math.nan, math.inf):
             driver = wlk.stream()
             driver.feed(stimulus.audio)
@@ -101,7 +101,7 @@ class SilenceRules:
         stimulus = wlk.speech(3, seed=15)
         driver = wlk.stream()
         piece = wlk.log_stimulus(white_noise(0.1)).audio[:1111]
-        wlk.recipes.append("a hundred times 1111 samples of it and 0.1 s or 1/3 s of silence")
+        wlk.recipes.append("a hundred times 1111 samples of it, then 0.1 s or 1/3 s of silence")
         for index in range(100):
             driver.insert(piece)
             driver.process()
@@ -116,7 +116,7 @@ class SilenceRules:
         for token in new:
             assert token.start >= before - EPS, f"{token.text!r} starts before its audio"
 
-    @rule("SIL-05", "words before a pause are moved by it, or mapped after it", kinds="O,S")
+    @rule("SIL-05", "words before a pause are moved by it or placed after it", kinds="O,S")
     def test_no_token_lies_in_a_pause(self, wlk: BackendUnderTest) -> None:
         """No token lies inside or across a pause, and words before it have times before it."""
         stimulus, seconds = wlk.speech(4, seed=3, lead=0.0, tail=0.0), 30.0
@@ -133,7 +133,7 @@ class SilenceRules:
 
     @rule("SIL-06", "short pauses are fed as zeros, long ones reset the model")
     def test_no_length_of_silence_is_special(self, wlk: BackendUnderTest) -> None:
-        """Behaviour changes at no length of silence (either side of 0.2, 5 and 60 s)."""
+        """No length of silence changes behaviour, tested on either side of 0.2, 5 and 60 s."""
         stimulus = wlk.speech(3, seed=15)
         reference: list[ASRToken] = []
         for seconds in (length for pair in THRESHOLDS for length in pair):
@@ -148,12 +148,12 @@ class SilenceRules:
                 for token in driver.tokens
             ]
             reference = reference or moved
-            what = f"{THRESHOLDS[0][0]} s against {seconds} s of silence, both left out"
+            what = f"{THRESHOLDS[0][0]} s against {seconds} s of silence, both subtracted"
             check_same(reference, moved, what=what)
 
-    @rule("SIL-07", "a word cut in two is kept, repeated or lost, or a space is lost", kinds="O,G")
+    @rule("SIL-07", "a word cut in two is repeated or lost, or a space is lost", kinds="O,G")
     def test_a_pause_changes_no_word(self, wlk: BackendUnderTest) -> None:
-        """A pause loses, repeats and joins nothing, also inside a word."""
+        """A pause loses, repeats or joins no words, even inside a word."""
         stimulus = wlk.speech(5, seed=17, gap=(0.3, 0.5))
         whole = wlk.require_tokens(wlk.solo(stimulus), stimulus)
         off = expected = 0
@@ -188,7 +188,7 @@ class SilenceRules:
 class SpeakerRules:
     """Rules of speaker turns and languages."""
 
-    @rule("SPK-01", "the flushed tokens are dropped, or the clock is set", requires="speaker-turns")
+    @rule("SPK-01", "the flushed tokens are dropped, or the clock moves", requires="speaker-turns")
     def test_a_turn_returns_every_word(self, wlk: BackendUnderTest) -> None:
         """
         `new_speaker(change)` returns the flushed tokens; the clock is unaffected.
@@ -226,7 +226,7 @@ class SpeakerRules:
         # The monitor of every stream checks the speaker of each token.
         wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule("LANG-01", "a forced language is never reported, or detected anew after a silence")
+    @rule("LANG-01", "a forced language is never reported, or is detected after a silence")
     def test_languages_are_declared_codes(self, wlk: BackendUnderTest) -> None:
         """
         `detected_language` is None or a declared code.
@@ -243,17 +243,15 @@ class SpeakerRules:
         audio = stimulus.audio
         driver = wlk.play(audio, 6.0, audio, 6.0, audio, language=language)
         wlk.require_tokens(driver.tokens, stimulus)
-        driver.reset()  # the language is an argument of the stream, in every life of it
+        driver.reset()  # the language is an argument of the stream and survives a reset
         driver.feed(stimulus.audio)
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule(
-        "LANG-02", "a header in the text", kinds="S", tier="speech", requires="language-detection"
-    )
+    @rule("LANG-02", "a header is left in", kinds="S", tier="speech", requires="language-detection")
     def test_the_language_is_detected(self, wlk: BackendUnderTest) -> None:
         """
-        Detection, where declared, is right on the speech clips.
+        Language detection, if declared, is right on the speech clips.
 
         No header or language word leaks into the text.
         """
@@ -262,7 +260,7 @@ class SpeakerRules:
         stimulus = wlk.speech(9, seed=18)
         tokens = wlk.require_tokens(wlk.solo(stimulus), stimulus)
         languages = {token.detected_language for token in tokens}
-        if wlk.speech_source.kind != "open":  # which may be of any language
+        if wlk.speech_source.kind != "open":  # recordings may be in any language
             assert languages == {"en"}, f"English digits are reported as {languages}"
         header = {"language", "english", "en", "asr", "text", "transcribe"}
         leaked = set(words_of(tokens)) & header - set(stimulus.spoken)

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
 CHUNKS = (0.032, 0.08, 0.5, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
-READS = 50  # while a step runs, because each may wait a little
-MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
+READS = 50  # while a step runs, so that a short wait in each adds up
+MAX_WORD_LETTERS = 20  # in a word; eight spoken digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
-#: Other texts for the words of an engine: one that repeats, and one that Unicode normalises.
+#: Other texts for an engine's words: one that repeats, one that Unicode normalisation changes.
 SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda text: text and " same",
     lambda text: f" \u2167{text.strip()}\ufb01e\u0301{'x' * 40}",
@@ -62,7 +62,7 @@ class TextRules:
                 assert not more, f"committed again without new audio: {more}"
 
         driver = wlk.run(stimulus, chunk_seconds=0.5, before=idle)
-        # The monitor of every stream compares each token with what it was.
+        # The monitor of every stream checks that no token changes.
         wlk.require_tokens(driver.tokens, stimulus)
         check_alone(wlk, stimulus, driver, "many calls against one call a second")
         check_spoken(wlk, stimulus, driver.tokens, "the transcript")
@@ -79,15 +79,15 @@ class TextRules:
             check_spoken(wlk, stimulus, driver.tokens, f"pairs {gap} s apart")
             if wlk.is_coded:
                 continue
-            # The same digits in another order: a model may lose as many words of them by mistake,
-            # which QUAL judges, and then as many again.
+            # The same digits in another order: the model may lose as many words of the pairs as it
+            # loses of these, which QUAL judges, and as many again.
             other = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
             apart += len(words_of(wlk.run(other, chunk_seconds=0.5).tokens))
             spoken += len(other.spoken)
         lost = max(0, spoken - apart)
         allowed = (WORD_ERRORS + wlk.bounds.get("wer", 0.0)) * spoken + lost
         assert committed >= apart - allowed, (
-            f"{committed} words were committed of digits spoken in pairs, and {apart} of the same "
+            f"{committed} words were committed of digits spoken in pairs, but {apart} of the same "
             "digits in another order"
         )
 
@@ -111,26 +111,24 @@ class TextRules:
         `"".join(token.text)` is the transcript.
 
         Tokens carry their own spacing: no space is invented inside a word, before punctuation or
-        in scripts without spaces, and no space is lost.  Across pauses and resets text is joined
-        as its script does.  No token is empty or has U+FFFD, because incomplete bytes wait.
+        in scripts without spaces, and none is lost.  Across pauses and resets, text is joined as
+        its script requires.  No token is empty or has U+FFFD: incomplete bytes are held back.
         """
         stimulus = wlk.speech(6, seed=9)
         driver = wlk.play(stimulus.audio, 3.0, stimulus.audio, 3.0, stimulus.audio)
         assert driver.tokens or wlk.is_coded, (
-            f"no token came back for {3 * stimulus.seconds:.0f} s of English digits, so that the "
+            f"no token came back for {3 * stimulus.seconds:.0f} s of English digits, so the "
             "contract cannot be judged; run with --model digits, or declare a deviation"
         )
         # The monitor of every stream checks that no token is empty or has U+FFFD.
         wlk.require_tokens(driver.tokens, stimulus)
         assert "  " not in driver.text, f"two spaces in a row: {driver.text!r}"
-        assert driver.text == driver.text.strip(), f"space at the ends: {driver.text!r}"
+        assert driver.text == driver.text.strip(), f"space at the start or end: {driver.text!r}"
         if wlk.is_recognisable:
-            alone = "".join(token.text for token in wlk.solo(stimulus)).strip()
-            check_texts(
-                " ".join([alone] * 3).split(" "), driver.text.split(" "), what="across pauses"
-            )
+            alone = "".join(token.text for token in wlk.solo(stimulus)).strip().split(" ")
+            check_texts(alone * 3, driver.text.split(" "), what="across pauses")
 
-    @rule("COM-03", "words are stripped of the space in front of them", since="2.0", is_first=True)
+    @rule("COM-03", "the space before each word is stripped", since="2.0", is_first=True)
     def test_a_space_lies_between_words(self, wlk: BackendUnderTest) -> None:
         """A space lies between the words of a script that has spaces."""
         stimulus = wlk.speech(8, seed=7)
@@ -142,8 +140,8 @@ class TextRules:
 
     @rule("COM-03", "text is normalised or cut, or a repeated word dropped", kinds="F", since="2.0")
     def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
-        """The words that the engine returns are committed as they are, whatever they are."""
-        # In one window, because other text of an earlier one is another prompt.
+        """The words that the engine returns are committed unchanged, whatever they are."""
+        # In one window, because changed text of an earlier window would change the prompt.
         stimulus = wlk.log_stimulus(wlk.speech_source.speech(8, seed=7))
         with wlk.faults.spelling(str) as answers:
             driver = wlk.run(stimulus)
@@ -158,9 +156,9 @@ class TextRules:
             what = "what the engine returned against what was committed"
             check_texts(spelled, [token.text.strip() for token in tokens], what=what)
 
-    @rule("COM-03", "a space is put between any two tokens", kinds="O")
+    @rule("COM-03", "a space is put between all tokens", kinds="O")
     def test_spacing_is_the_scripts_own(self, wlk: BackendUnderTest) -> None:
-        """Words in pieces, punctuation and scripts without spaces are joined as they are."""
+        """Pieces of words, punctuation and scripts without spaces are joined unchanged."""
         for name in ("pieces", "Chinese", "Thai"):
             vocabulary = VOCABULARIES[name].words
             other = wlk.another_backend()
@@ -172,18 +170,18 @@ class TextRules:
             stimulus = wlk.log_stimulus(source.script(script))
             for chunk_seconds in (0.24, 1.0):
                 driver = wlk.run(stimulus, chunk_seconds=chunk_seconds, of=other)
-                assert stimulus.text == driver.text, f"{driver.text!r} is not {stimulus.text!r}"
+                assert stimulus.text == driver.text, f"{driver.text!r} must be {stimulus.text!r}"
 
-    @rule("COM-04", "no seed, or a gain, a cache or a language of other streams", is_first=True)
+    @rule("COM-04", "no seed, or a gain, cache or language left by another stream", is_first=True)
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:
         """
         The same audio in the same chunks gives the same tokens.
 
-        Streams of another loudness, length, language or speaker before it change nothing.
+        Earlier streams of another loudness, length, language or speaker change nothing.
         """
         words = {"digits": (1, 2, 3, 4, 5)} if wlk.is_coded else {}
         stimulus, backend = wlk.speech(5, seed=10, **words), wlk.another_backend()
-        if not wlk.is_coded:  # its samples are a code; others are quiet here
+        if not wlk.is_coded:  # speech is quiet here, while coded samples cannot be scaled
             audio = stimulus.audio / np.float32(10)
             stimulus = attrs.evolve(stimulus, audio=audio, recipe=f"{stimulus.recipe} / 10")
         once = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
@@ -193,7 +191,7 @@ class TextRules:
         cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
         audio, recipe = np.roll(stimulus.audio, -cut), f"{stimulus.recipe}, rolled"
         rolled = wlk.log_stimulus(attrs.evolve(stimulus, audio=audio, words=(), recipe=recipe))
-        if wlk.is_coded:  # other words in its cells, so that both ends are the same as well
+        if wlk.is_coded:  # other words in the same cells, so that both ends are the same too
             rolled = wlk.speech(5, seed=10, digits=(6, 7, 8, 9, 0))
         first = wlk.run(rolled, chunk_seconds=0.7, of=wlk.another_backend())
         then = wlk.run(rolled, chunk_seconds=0.7, of=backend)
@@ -204,7 +202,7 @@ class TextRules:
             other = next((code for code in wlk.spec.languages if code != "en"), "en")
             with suppress(OptionError):  # not every model has every language of its backend
                 wlk.run(wlk.speech(3, seed=11), of=backend, language=other)
-        for _ in range(8 if wlk.is_coded else 1):  # a fault of the engine may be rare
+        for _ in range(8 if wlk.is_coded else 1):  # the difference may be rare
             again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
             check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
             results = [(*each.tokens, *each.records) for each in (once, again)]
@@ -216,13 +214,13 @@ class TextRules:
         """Sessions drawn from a seed keep every rule; one that does not fails under its rule."""
         play_sessions(wlk)
 
-    @rule("COM-05", "a policy ticks at each chunk, or samples are lost at its end", kinds="G,O,S")
+    @rule("COM-05", "a policy ticks at each chunk, or loses samples at its end", kinds="G,O,S")
     def test_the_chunk_size_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
         The chunk size changes nothing: {0.032, 0.08, 0.5, 1, 2, 5, 60} s, each stream drained.
 
         Tokens are the same and starts are within 0.1 s, because policies tick on their own grid.
-        With --speech that holds for a minute of words too.
+        With --speech, this is tested on a minute of words too.
         """
         stimuli = [wlk.speech(12, seed=12)]
         if "speech" in wlk.tiers:
@@ -253,7 +251,7 @@ class HypothesisRules:
         """
         `get_buffer()` is pure and cheap and never waits for the model.
 
-        With and without calling it, from any thread, the stream is identical.
+        The stream is identical with and without these calls, which may come from any thread.
         """
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.run(stimulus, before=_check_pure)
@@ -274,8 +272,8 @@ class HypothesisRules:
         """
         No hypothesis token starts before the last committed end.
 
-        Committed and hypothesis together are the running transcript, which ends with the newest
-        answer of the engine, half of the times at least.
+        Committed text and hypothesis together are the running transcript, which ends with the
+        newest answer of the engine at least half of the time.
         """
         stimulus = wlk.speech(8, seed=7)
         truth = "".join(word.text for word in stimulus.words).strip()
@@ -294,19 +292,19 @@ class HypothesisRules:
                 if len(answers) > answered and (last := "".join(answers[-1]).split()):
                     complete.append(running.rstrip().endswith(last[-1]))
                     if not complete[-1]:
-                        shorter = f"{running!r} where the engine answered {' '.join(last)!r}"
+                        shorter = f"{running!r}, but the engine answered {' '.join(last)!r}"
                 assert "  " not in running, f"two spaces in the running transcript {running!r}"
                 if wlk.is_coded:
                     assert truth.startswith(running.strip()), f"{running!r}, expected {truth!r}"
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
-        assert was_shown, "hypothesis is declared, and every hypothesis was empty"
+        assert was_shown, "hypothesis is declared, but every hypothesis was empty"
         assert 2 * sum(complete) >= len(complete), (
-            f"{complete.count(False)} of {len(complete)} running transcripts end before the answer "
-            f"of the engine does: {shorter}"
+            f"{complete.count(False)} of {len(complete)} running transcripts end before the "
+            f"engine's answer: {shorter}"
         )
 
-    @rule("HYP-03", "a flush commits the hypothesis and does not clear it")
+    @rule("HYP-03", "a flush commits the hypothesis but does not clear it")
     def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
         """After a flush the hypothesis is empty."""
         stimulus = wlk.speech(4, seed=3, tail=0.0)
@@ -328,7 +326,7 @@ class HypothesisRules:
 
 def _check_running(running: str, answers: Sequence[Sequence[str]]) -> None:
     returned = ["".join(texts) for texts in answers]
-    # An answer without a space in front may go on in the last word before it.
+    # An answer without a leading space may continue the last word of the one before.
     ends = tuple(text.split()[0] for text in returned if text and not text[0].isspace())
     known = {word for text in returned for word in text.split()}
     for word in running.split() if known else ():

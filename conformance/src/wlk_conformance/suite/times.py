@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 LEADS = (0.5, 4.9, 5.0, 3600.0)  # seconds of silence before the first audio
 MEDIAN_ERROR = 0.10  # seconds, on speech, unless the spec declares its own bound
 BIAS = 0.10  # seconds, likewise
-MISPLACED = 0.1  # of the words: models put a word into the padding after their audio now and then
-ENOUGH_WORDS = 20  # recognised, because a median of fewer is chance
+MISPLACED = 0.1  # share of the words; models sometimes put one into the padding after the audio
+ENOUGH_WORDS = 20  # recognised words needed, because a median of fewer is chance
 
 
 class TimeRules:
     """Rules of token times."""
 
-    @rule("TIME-01", "ends are in frames or milliseconds, the next start, or padded", is_first=True)
+    @rule("TIME-01", "ends are in frames, copied from the next start, or padded", is_first=True)
     def test_times_lie_inside_the_audio(self, wlk: BackendUnderTest) -> None:
         """Times are finite: 0 <= start <= end <= A + EPS."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
-    @rule("TIME-01", "frames, or times from the start of the stream", since="2.0", is_first=True)
+    @rule("TIME-01", "times are in frames, or on the stream clock", since="2.0", is_first=True)
     def test_the_engines_times_lie_inside_its_audio(self, wlk: BackendUnderTest) -> None:
-        """The engine's own times lie inside its audio, but for a word in ten at most."""
+        """The engine's own times lie inside its audio, except for one word in ten at most."""
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.run(stimulus)
         committed = len(wlk.require_tokens(driver.tokens, stimulus))
         misplaced = driver.processor.stats.misplaced_words
         assert misplaced <= MISPLACED * committed, (
-            f"{misplaced} times the engine returned a word that starts outside the audio it was "
-            f"called with, for {committed} words committed; times are seconds from its first sample"
+            f"{misplaced} words of the engine start outside the audio that it was called with, for "
+            f"{committed} words committed; times must be seconds from the first sample of that"
         )
 
-    @rule("TIME-02", "attention peaks are committed as they are", "a reset drops the last start")
+    @rule("TIME-02", "attention peaks are committed unchecked", "a reset drops the last start")
     def test_starts_never_go_back(self, wlk: BackendUnderTest) -> None:
-        """Starts never go back, across silences, resets inside the model, speaker turns too."""
+        """Starts never go back, even across silences, resets inside the model and speaker turns."""
         _conversation(wlk)  # the monitor of every stream checks each token
 
     @rule("TIME-03", "processed_up_to is the last token's end, or stable_up_to is processed_up_to")
     def test_reported_times_hold(self, wlk: BackendUnderTest) -> None:
         """
-        `processed_up_to` <= A, never goes back, equals A after finish.
+        `processed_up_to` <= A, never goes back, and equals A after finish.
 
         The backlog is A - processed_up_to.  No later token starts before `stable_up_to`, which
         never goes back.
@@ -73,11 +73,11 @@ class TimeRules:
             drained = driver.processed_up_to
             assert drained >= stimulus.seconds / 2, (
                 f"processed_up_to of a drained stream is {drained:.3f} s after "
-                f"{stimulus.seconds:g} s in chunks of {chunk_seconds:g} s"
+                f"{stimulus.seconds:g} s of audio in chunks of {chunk_seconds:g} s"
             )
             idle = driver.process()
             assert idle.processed_up_to == drained, (
-                f"has_backlog was False at {drained:.3f} s, and process_iter went on to "
+                f"has_backlog was False at {drained:.3f} s, but process_iter went on to "
                 f"{idle.processed_up_to:.3f} s"
             )
 
@@ -86,7 +86,7 @@ class TimeRules:
         """
         A silence of t0 before the first audio shifts every time by t0 and changes nothing else.
 
-        Tried with 0.5, 4.9, 5.0 and 3600 s.
+        Tested with 0.5, 4.9, 5.0 and 3600 s.
         """
         stimulus = wlk.speech(5, seed=1)
         for lead in LEADS:
@@ -119,7 +119,7 @@ class TimeRules:
 
 
 def _conversation(wlk: BackendUnderTest) -> StreamDriver:
-    """Run a stream through silences of several lengths, turns and a backlog, and finish it."""
+    """Run a stream through several silences, turns and a backlog, and finish it."""
 
     def talk() -> StreamDriver:
         driver = wlk.stream()
@@ -134,7 +134,7 @@ def _conversation(wlk: BackendUnderTest) -> StreamDriver:
         return driver
 
     for turn in range(3):
-        wlk.speech(5, seed=30 + turn, tail=0.0)  # noted again where it is cached
+        wlk.speech(5, seed=30 + turn, tail=0.0)  # notes the recipes if the stream is cached
     driver = wlk.cached("conversation", talk)
     wlk.require_tokens(driver.tokens)
     return driver
@@ -142,10 +142,10 @@ def _conversation(wlk: BackendUnderTest) -> StreamDriver:
 
 def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared: bool) -> None:
     """
-    Assert that the words of *clips* that were recognised start where they were spoken.
+    Assert that the recognised words of *clips* start when they were spoken.
 
-    A bound that the spec declares replaces the suite's where it is wider or, with *declared*, in
-    any case.
+    A bound that the spec declares replaces that of the suite if it is wider or, with *declared*,
+    in any case.
     """
     errors: list[float] = []
     for stimulus in clips:
@@ -153,7 +153,7 @@ def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared:
         errors += start_errors(stimulus.words, tokens)
     if len(errors) < ENOUGH_WORDS:
         raise NotApplicable(f"{len(errors)} words were recognised, {ENOUGH_WORDS} are needed")
-    outer = len(errors) // 10  # on either side, words taken for their neighbours
+    outer = len(errors) // 10  # on either side: words mistaken for their neighbours
     middle, bias = median(map(abs, errors)), mean(sorted(errors)[outer : len(errors) - outer])
     wlk.notes.append(
         f"word starts: median error {middle:.3f} s, bias {bias:+.3f} s, n={len(errors)}"
@@ -165,6 +165,6 @@ def _check_errors(wlk: BackendUnderTest, clips: Iterable[Stimulus], *, declared:
         bound = wlk.bounds.get(name, limit)
         allowed = bound if declared else max(bound, limit)
         assert value <= allowed, (
-            f"{name} is {value:.3f} s (bias {bias:+.3f} s), allowed {allowed:.3f} s, of "
+            f"{name} is {value:.3f} s (bias {bias:+.3f} s), {allowed:.3f} s allowed, for "
             f"{len(errors)} words"
         )

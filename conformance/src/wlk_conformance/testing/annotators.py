@@ -1,4 +1,4 @@
-"""A diarizer whose answers are known: those of a script."""
+"""A diarizer that returns the spans of a script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ScriptedDiarizer:
     """
     Return the spans of a script as soon as `max_delay` seconds of audio follow their end.
 
-    Calls of the model that are named in `fail_at`, counted from 1, raise RuntimeError.
+    The model calls in `fail_at`, counted from 1, raise RuntimeError.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ScriptedDiarizer:
         self._silence += seconds
 
     def process_iter(self, is_last: bool = False) -> list[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Return the spans that are certain by now."""
+        """Return the spans that are certain."""
         clock = self._samples / SAMPLE_RATE + self._silence
         certain = [span for span in self._waiting if is_last or span.end + self.max_delay <= clock]
         if certain:
@@ -53,7 +53,7 @@ class ScriptedDiarizer:
         return [SpeakerSpan(*span) for span in cut]
 
     def reset(self) -> None:
-        """Return to the beginning of the script."""
+        """Restart the script."""
         self._samples = 0
         self._silence = 0.0
         self._waiting = list(self._script)

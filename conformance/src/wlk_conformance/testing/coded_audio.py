@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 CELL_SAMPLES = 1280  # one step of a natively streaming model
 CELL_SECONDS = CELL_SAMPLES / SAMPLE_RATE  # 0.08
-HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a token
+HALF_CELL = CELL_SAMPLES // 2  # a cut token belongs to the side with its first HALF_CELL samples
 MAX_CELLS = 12  # a token of 0.96 s fits the 14 bits of its offsets
 MAX_ID = 511
 
 _OFFSET_BITS = 14
 _SCALE = float(1 << 23)
-_STRIDE = 160  # every so many samples one is decoded
-_MIN_SAMPLES = 2  # decoded samples in a row that make a token, because noise can imitate one
+_STRIDE = 160  # samples from one decoded sample to the next
+_MIN_SAMPLES = 2  # decoded samples in a row that make a token: noise can imitate a single one
 
 
 @attrs.frozen
 class CodedToken:
-    """Token *id* (1 to 511) from cell *start* on for *cells* cells of 80 ms."""
+    """Token *id* (1 to 511) from cell *start* on, *cells* cells of 80 ms long."""
 
     id: int
     start: int
@@ -47,9 +47,9 @@ class DetectedToken:
     """A token found in a stretch of audio, in samples from its start; `origin` may be negative."""
 
     id: int
-    origin: int  #: where the token began
+    origin: int  #: the start of the token
     start: int  #: its first sample in the stretch
-    end: int  #: the sample after its last one in the stretch
+    end: int  #: the stop: just past its last sample in the stretch
 
 
 class LoudIsSpeech:
@@ -81,7 +81,7 @@ def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray
         if not 1 <= token.id <= MAX_ID or not 1 <= token.cells <= MAX_CELLS:
             raise ValueError(f"expected ids 1 to {MAX_ID} and 1 to {MAX_CELLS} cells, got {token}")
         if token.start < floor:
-            raise ValueError(f"{token} begins before cell {floor}, where the one before it ends")
+            raise ValueError(f"{token} begins before cell {floor}, the end of the last token")
         floor = token.start + token.cells
         codes = (token.id << _OFFSET_BITS) + np.arange(token.cells * CELL_SAMPLES)
         span = slice(token.start * CELL_SAMPLES, floor * CELL_SAMPLES)
@@ -103,7 +103,7 @@ def read_tokens(audio: NDArray[np.float32]) -> list[DetectedToken]:
     firsts, stops = np.append(0, changes), np.append(changes, len(codes))
     is_token = (stops - firsts >= _MIN_SAMPLES) & np.logical_and.reduceat(is_code, firsts)
     ids, origins = ids[firsts[is_token]], origins[firsts[is_token]]
-    # The last decoded sample of a token is followed by those that go on with it.
+    # The samples after the last decoded one of a token may still belong to it.
     lasts = (stops[is_token] - 1) * _STRIDE
     next_ = lasts[:, None] + np.arange(_STRIDE)
     tails = audio[np.minimum(next_, len(audio) - 1)].astype(np.float64) * _SCALE

@@ -1,4 +1,4 @@
-"""Clips of connected digits in synthetic voices, made by the project, with exact word times."""
+"""Clips of connected digits in the project's own synthetic voices, with exact word times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEMO = Path(str(files("wlk_core"))) / "cli" / "clip"  # the demo's recording sh
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
 )  # fmt: skip
-_FADE = 80  # samples (5 ms) over which a word cut out of its clip fades in and out
+_FADE = 80  # samples (5 ms) of fade at either end of a word cut out of its clip
 
 
 @attrs.frozen(eq=False)
@@ -45,7 +45,7 @@ class Clip:
 
 
 def clip_names() -> tuple[str, ...]:
-    """Return the names of the clips that ship with the suite and wlk-core's "demo", sorted."""
+    """Return the sorted names of the clips of the suite, and of "demo" from wlk-core."""
     return tuple(sorted(["demo", *(path.stem for path in CLIPS.glob("*.json"))]))
 
 
@@ -85,10 +85,10 @@ def connected_digits(
     digits: tuple[int, ...] | None = None,
 ) -> Clip:
     """
-    Return *count* digits spoken by one of the voices, their order and gaps drawn from *seed*.
+    Return *count* digits spoken by one of the voices, with order and gaps drawn from *seed*.
 
-    `gap` is the range of the pauses between words, `lead` and `tail` the silence around them, in
-    seconds.  `digits` fixes the words.  Their times are exact.
+    `gap` is the range of the pauses between words, `lead` and `tail` are the silence around them,
+    in seconds.  `digits` fixes the words.  Word times are exact.
     """
     rng = np.random.default_rng(seed)
     voices = _voices()

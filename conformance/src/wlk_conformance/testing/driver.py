@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
 
-MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
+MAX_DRAIN_CALLS = 20_000  # far beyond any real backlog, so that an endless one is reported
 
 
 @attrs.frozen
 class Record:
-    """One Emission and the stream time of the audio inserted by then."""
+    """An Emission, the call that returned it, and the end of the audio at that time."""
 
     call: str
     audio_time: float
@@ -31,7 +31,7 @@ class Record:
 
 @attrs.define
 class StreamDriver:
-    """Feed an online processor and record what it emits; `clock` is its own count of the audio."""
+    """Feed an online processor and record what it emits; `clock` counts the audio on its own."""
 
     processor: OnlineProcessor
     records: list[Record] = attrs.field(factory=list, init=False)
@@ -55,7 +55,7 @@ class StreamDriver:
 
     @property
     def processed_up_to(self) -> float:
-        """The time of the last emission, 0 before the first."""
+        """`processed_up_to` of the last emission, 0 before the first."""
         return self.records[-1].emission.processed_up_to if self.records else 0.0
 
     def insert(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
@@ -80,7 +80,7 @@ class StreamDriver:
             self.process()
             calls += 1
             if calls == MAX_DRAIN_CALLS:
-                raise AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
+                raise AssertionError(f"there is still a backlog after {MAX_DRAIN_CALLS} calls")
 
     def silence(self, seconds: float, offset: float | None = None) -> None:
         """Start and end a silence."""
@@ -112,7 +112,7 @@ class StreamDriver:
         return self.finish()
 
     def reset(self) -> None:
-        """Call reset, and forget what came before."""
+        """Call reset, and forget everything recorded."""
         self.processor.reset()
         self.records.clear()
         self._samples = 0

@@ -1,4 +1,4 @@
-"""Seeded signals without speech, in which a backend must not find words."""
+"""Reproducible signals without speech, in which a backend must not find words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend: an engine call, and the shell of the core around it."""
+"""The backend: an engine, wrapped in the parts that wlk-core provides."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ FRAME_SAMPLES = 800  # 0.05 s
 
 @attrs.frozen
 class BurstDetector:
-    """An engine without a model: sound louder than `threshold` is a word."""
+    """An engine without a model: every sound louder than `threshold` is a word."""
 
     threshold: float = 0.02  # root mean square of a frame
 
     def transcribe(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None
     ) -> Hypothesis:
-        """Return a hello for every burst of sound in float32[n]."""
-        del prompt, language  # the engine emits one word, in every language
+        """Return "hello" for every burst of sound in float32[n]."""
+        del prompt, language  # the engine emits the same word in every language
         frames = audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
         is_loud = np.sqrt(np.mean(np.square(frames), axis=1)) > self.threshold
         edges = np.flatnonzero(np.diff(is_loud, prepend=False, append=False))
@@ -46,7 +46,7 @@ class BurstDetector:
 
 
 def load(spec: BackendSpec, model: str) -> LoadedBackend[BurstDetector]:
-    """Return the backend; the registry calls this by the name in `BackendSpec.load`."""
+    """Return the backend; `BackendSpec.load` names this function."""
     if model != spec.default_model:
         raise ModelNotFoundError(f"hello has one model; got {model!r}, use: --model toy")
     return LoadedBackend(spec, BurstDetector(), open_stream=open_stream, warmup=warmup)
@@ -55,8 +55,8 @@ def load(spec: BackendSpec, model: str) -> LoadedBackend[BurstDetector]:
 def open_stream(
     engine: BurstDetector, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    """Return what makes the recognizer of a stream."""
-    del config  # there is nothing to choose
+    """Return a function that makes the recognizer of a stream."""
+    del config  # streams have no options
     return partial(LocalAgreementRecognizer, calls.wrap(engine.transcribe))
 
 

@@ -1,4 +1,4 @@
-"""The declaration of the backend; nothing heavy is imported here."""
+"""Declare the backend; importing this module imports no engine."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PocketSphinx for wlk-core: it recognises what a grammar allows, as it is spoken."""
+"""PocketSphinx as a backend of wlk-core: recognise the phrases of a grammar in real time."""

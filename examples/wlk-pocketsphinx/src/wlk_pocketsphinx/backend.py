@@ -1,4 +1,4 @@
-"""From a grammar and the configuration of a stream to a recognizer."""
+"""Load a grammar, and make the recognizers of streams."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FILES = ("grammar.jsgf", "words.dict")
 
 def load(spec: BackendSpec, model: str) -> LoadedBackend[Path]:
     """
-    Find the grammar *model* and try it; the engine of the backend is its directory.
+    Find the grammar *model* and check it; the backend's engine is its directory.
 
     Raises:
-        ModelNotFoundError: it is not there, or PocketSphinx cannot read it.
+        ModelNotFoundError: the grammar is missing, or PocketSphinx cannot read it.
 
     """
     bundled = {"digits": Path(__file__).parent / "digits"}
@@ -50,9 +50,9 @@ def load(spec: BackendSpec, model: str) -> LoadedBackend[Path]:
 def open_stream(
     grammar: Path, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    """Return what makes a recognizer with a decoder of its own, because decoders have state."""
+    """Return a function that makes a recognizer with its own decoder: decoders have state."""
 
-    def recognizer() -> LocalAgreementRecognizer:
+    def make_recognizer() -> LocalAgreementRecognizer:
         decoder = GrammarDecoder.load(grammar)
         min_probability = config.options["min_probability"]
         return LocalAgreementRecognizer(
@@ -62,10 +62,10 @@ def open_stream(
             buffer_seconds=config.options["buffer_seconds"],
         )
 
-    return recognizer
+    return make_recognizer
 
 
 def warmup(grammar: Path, calls: EngineCalls) -> None:
-    """Decode a second of silence, so that the acoustic model is in the system's file cache."""
+    """Decode a second of silence, to bring the acoustic model into the system's file cache."""
     silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
     calls.wrap(GrammarDecoder.load(grammar).transcribe)(silence, prompt="", language=None)

@@ -1,4 +1,4 @@
-"""The engine: one decoder for one stream, audio in, timed words out."""
+"""Decode the audio of one stream into timed words."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FRAMES_PER_SECOND = 100  # PocketSphinx's -frate
-MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and less than a few frames has no features
-LEAD_SECONDS = 0.5  # of quiet before the audio, else the first word swallows the pause before it
-WORD_PENALTY = 1e-3  # -wip; at its default of 0.65 the end of "nine" is decoded as "eight"
-MAX_WORD_SECONDS = 1.5  # of a word; a steady tone is decoded as a longer one
-HISS = 0.0005  # standard deviation of the noise added: digital silence has no logarithm
+MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and a few frames are needed for features
+LEAD_SECONDS = 0.5  # silence added before the audio; else the first word includes the pause before
+WORD_PENALTY = 1e-3  # -wip; at its default of 0.65, the end of "nine" is decoded as "eight"
+MAX_WORD_SECONDS = 1.5  # a steady tone is decoded as a longer word, which is dropped
+HISS = 0.0005  # standard deviation of the added noise: digital silence has no logarithm
 
 
 @attrs.frozen
 class GrammarDecoder:
     """
-    A decoder and the grammar it follows; calls of one decoder must not overlap.
+    A decoder for a grammar; its calls must not overlap.
 
-    Each call decodes one whole utterance with cepstral means of its own, so that no call depends on
-    an earlier one.
+    Each call decodes its audio as a whole, with its own cepstral means, whatever calls came before.
     """
 
     decoder: pocketsphinx.Decoder
@@ -45,10 +44,10 @@ class GrammarDecoder:
             jsgf=str(model / "grammar.jsgf"),
             wip=WORD_PENALTY,
             cmn="batch",
-            loglevel="FATAL",  # it writes to standard error by itself
+            loglevel="FATAL",  # because it logs to standard error
         )
-        seconds = np.random.default_rng(0).standard_normal(SAMPLE_RATE)
-        return cls(pocketsphinx.Decoder(config), (HISS * seconds).astype(np.float32))
+        noise = np.random.default_rng(0).standard_normal(SAMPLE_RATE)
+        return cls(pocketsphinx.Decoder(config), (HISS * noise).astype(np.float32))
 
     def transcribe(
         self,
@@ -59,15 +58,15 @@ class GrammarDecoder:
         min_probability: float = 0.0,
     ) -> Hypothesis:
         """
-        Transcribe float32[n] at 16 kHz on its own.
+        Transcribe float32[n] at 16 kHz.
 
-        Times are those of the decoder's frames, probabilities its posteriors in the lattice.
+        Times come from the decoder's frames, probabilities from the posteriors of its lattice.
         """
-        del prompt, language  # the grammar is the only context, and it is English
+        del prompt, language  # the grammar is the only context, and the model is English
         if len(audio) < MIN_SAMPLES:
             return Hypothesis(language="en")
-        # A decoder keeps acoustic state from one utterance to the next: without this, a call that
-        # is repeated has other posteriors and times (96 of 108 did).
+        # A decoder keeps acoustic state from one utterance to the next: without this reset, 96 of
+        # 108 repeated calls returned different posteriors and times.
         self.decoder.reinit_feat()
         self.decoder.start_utt()
         try:
@@ -78,7 +77,7 @@ class GrammarDecoder:
             Word(
                 max(0.0, segment.start_frame / FRAMES_PER_SECOND - LEAD_SECONDS),
                 (segment.end_frame + 1) / FRAMES_PER_SECOND - LEAD_SECONDS,
-                f" {segment.word.partition('(')[0]}",  # "zero(2)" is another pronunciation
+                f" {segment.word.partition('(')[0]}",  # "zero(2)" is a pronunciation of "zero"
                 min(1.0, segment.prob),
             )
             for segment in self.decoder.seg() or ()
@@ -96,12 +95,12 @@ class GrammarDecoder:
 
 
 def _is_word(segment: pocketsphinx.Segment) -> bool:
-    """Return whether a segment is a word of the grammar: no silence, no noise, not too long."""
+    """Return whether a segment is a word: neither silence nor noise, and not too long."""
     frames = segment.end_frame + 1 - segment.start_frame
     is_filler = segment.word.startswith(("<", "[", "("))
     return not is_filler and frames <= MAX_WORD_SECONDS * FRAMES_PER_SECOND
 
 
 def _is_in_audio(segment: pocketsphinx.Segment) -> bool:
-    """Return whether a segment ends after the quiet that precedes the audio."""
+    """Return whether a segment ends after the silence added before the audio."""
     return bool(segment.end_frame + 1 > LEAD_SECONDS * FRAMES_PER_SECOND)

@@ -1,4 +1,4 @@
-"""The declaration of the backend; nothing heavy is imported here."""
+"""Declare the backend; importing this module imports no engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POCKETSPHINX = BackendSpec(
             default=6.0,
             minimum=3.0,
             maximum=20.0,
-            help="length in seconds from which the buffer is cut after committed words",
+            help="length in seconds above which the buffer is cut after committed words",
             scope="stream",
         ),
     ),
@@ -49,7 +49,7 @@ POCKETSPHINX = BackendSpec(
     default_model="digits",
     max_delay=3.0,
     bounds={"wer": 0.06, "word_start_median": 0.05, "word_start_bias": 0.05},
-    preference=-50,  # never the default, because a grammar recognises its own phrases alone
+    preference=-50,  # never the default, because it recognises only the phrases of its grammar
     requires={"pocketsphinx": "pip install wlk-pocketsphinx"},
 )
 

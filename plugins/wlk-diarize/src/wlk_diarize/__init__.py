@@ -1,1 +1,1 @@
-"""Who speaks when, up to eight speakers, while they speak: by clustering, or by a Sortformer."""
+"""Find out who speaks when, in real time, by clustering or with a Sortformer."""

@@ -1,4 +1,4 @@
-"""Load the diarizer: find its two models, and share them among the streams."""
+"""The diarizer `clustering`: load its two models, share them among streams, enroll voices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
     from wlk_diarize.engine.networks import Networks
 
-_WINDOW_SAMPLES = 10 * SAMPLE_RATE  # that the segmentation was trained on
-_VOICE_SAMPLES = 60 * SAMPLE_RATE  # of a recording; more says no more of a voice
+_WINDOW_SAMPLES = 10 * SAMPLE_RATE  # the length that the segmentation was trained on
+_VOICE_SAMPLES = 60 * SAMPLE_RATE  # used per recording; more tells nothing new about a voice
 _MIN_VOICE_SECONDS = 2.0
 
-# Loaded once for all streams that are open: 35 MB of weights, which no stream changes.
+# Shared by all open streams: 35 MB of weights, which no stream changes.
 _loaded: WeakValueDictionary[tuple[Path, Path], OnnxNetworks] = WeakValueDictionary()
 _enrolled: WeakKeyDictionary[OnnxNetworks, dict[str, tuple[Voice, ...]]] = WeakKeyDictionary()
 _loading = threading.Lock()
@@ -42,8 +42,8 @@ def load(
     Return a diarizer for one stream.
 
     Raises:
-        ModelNotFoundError: a model is not available, or is of another kind.
-        OptionError: the folder of voices has none, or too little speech of one.
+        ModelNotFoundError: a model is missing or not of the expected kind.
+        OptionError: the folder of voices has no recordings, or one has too little speech.
 
     """
     segmentation, embedding = spec.model_files
@@ -55,9 +55,9 @@ def load(
     if embedding_model is not None:
         second = directory(embedding_model)
     else:
-        second = first if _file(first, embedding) else directory("campplus")
+        second = first if _find_file(first, embedding) else directory("campplus")
     with _loading:
-        paths = (_needed(first, segmentation), _needed(second, embedding))
+        paths = (_require_file(first, segmentation), _require_file(second, embedding))
         networks = _loaded.get(paths)
         if networks is None:
             networks = _loaded[paths] = OnnxNetworks(*paths)
@@ -65,26 +65,26 @@ def load(
         if voices is not None:
             folders = _enrolled.setdefault(networks, {})
             if voices not in folders:
-                folders[voices] = enrolled(networks, Path(voices).expanduser())
+                folders[voices] = enroll(networks, Path(voices).expanduser())
             known = folders[voices]
     return ClusteringDiarizer(networks, max_speakers=max_speakers, voices=known)
 
 
-def enrolled(networks: Networks, folder: Path) -> tuple[Voice, ...]:
+def enroll(networks: Networks, folder: Path) -> tuple[Voice, ...]:
     """
-    Return the voices of a folder of recordings, each called after its speaker, such as ann.wav.
+    Return the voices in a folder of recordings, each named after its speaker, such as ann.wav.
 
-    Of each recording the speech of a single speaker at a time is embedded, a minute at most.
+    Of the first minute of each recording, the audio with exactly one speaker is embedded.
 
     Raises:
-        OptionError: there are none, or one has less than two seconds of speech.
-        AudioFormatError: one cannot be decoded.
+        OptionError: there are no recordings, or one has less than two seconds of speech.
+        AudioFormatError: a recording cannot be decoded.
 
     """
     files = sorted(folder.glob("*.wav"))
     if not files:
         raise OptionError(
-            f"clustering: option voices is a folder of recordings NAME.wav; {folder} has none"
+            f"clustering: option voices must be a folder of recordings NAME.wav; {folder} has none"
         )
     return tuple(_voice(networks, file) for file in files)
 
@@ -98,26 +98,26 @@ def _voice(networks: Networks, file: Path) -> Voice:
             is_alone = networks.segment(window).sum(axis=1) == 1
             frames = window[: len(is_alone) * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
             speech.append(frames[is_alone].ravel())
-    found = np.concatenate(speech) if speech else audio[:0]
-    seconds = len(found) / SAMPLE_RATE
+    alone = np.concatenate(speech) if speech else audio[:0]
+    seconds = len(alone) / SAMPLE_RATE
     if seconds < _MIN_VOICE_SECONDS:
         raise OptionError(
             f"{file} has {seconds:.1f} s of speech of one speaker; record "
             f"{_MIN_VOICE_SECONDS:.0f} s or more"
         )
-    return Voice(file.stem, networks.embed(found), seconds)
+    return Voice(file.stem, networks.embed(alone), seconds)
 
 
-def _file(directory: Path, pattern: str) -> Path | None:
-    """Return the first of the alternatives of a pattern that is in *directory*."""
-    paths = (directory / name for name in pattern.split("|"))
+def _find_file(directory: Path, names: str) -> Path | None:
+    """Return the first file of *names*, separated by "|", that exists in *directory*."""
+    paths = (directory / name for name in names.split("|"))
     return next((path for path in paths if path.is_file()), None)
 
 
-def _needed(directory: Path, pattern: str) -> Path:
-    if path := _file(directory, pattern):
+def _require_file(directory: Path, names: str) -> Path:
+    if path := _find_file(directory, names):
         return path
     raise ModelNotFoundError(
-        f"{directory} holds no {' or '.join(pattern.split('|'))}; leave the model out for the "
+        f"{directory} holds no {' or '.join(names.split('|'))}; leave the model out to use the "
         "published one, or rename the file"
     )

@@ -1,4 +1,4 @@
-"""The declarations of the diarizers; nothing heavy is imported here."""
+"""Declare the diarizers; importing this module imports no framework."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CLUSTERING = AnnotatorSpec(
     options=(
         Option(
             name="embedding_model",
-            help="model of the speaker embedding; none takes the one beside the segmentation, else "
-            "campplus",
+            help="speaker embedding model; by default the one in the segmentation's directory, "
+            "else campplus",
         ),
         Option(
             name="max_speakers",
@@ -27,11 +27,11 @@ CLUSTERING = AnnotatorSpec(
             default=8,
             minimum=1,
             maximum=32,
-            help="speakers that are told apart; speech of a further one goes to the most similar",
+            help="most speakers to distinguish; speech of any other goes to the most similar one",
         ),
         Option(
             name="voices",
-            help="folder of recordings NAME.wav, each of one speaker who then has that name",
+            help="folder of recordings NAME.wav of one speaker each, to label speech with names",
         ),
         standard_options.CACHE_DIR,
     ),
@@ -62,8 +62,8 @@ SORTFORMER = AnnotatorSpec(
             name="latency",
             choices=("ultra-low", "low", "medium", "high"),
             is_auto_allowed=True,
-            help="audio that a label waits for at most: 0.32, 1.04, 2.88 or 10.56 s, of which long "
-            "ones cost less; auto is medium on a CPU, else low",
+            help="longest delay of a label: 0.32, 1.04, 2.88 or 10.56 s; longer delays cost less; "
+            "auto is medium on a CPU, else low",
         ),
         Option(
             name="threshold",
@@ -71,7 +71,7 @@ SORTFORMER = AnnotatorSpec(
             default=0.5,
             minimum=0.05,
             maximum=0.95,
-            help="probability above which a speaker speaks",
+            help="probability above which a speaker counts as speaking",
         ),
         standard_options.device("cpu", "cuda", "mps"),
         standard_options.dtype("float32", "bfloat16", "float16"),

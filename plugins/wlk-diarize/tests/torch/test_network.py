@@ -1,4 +1,4 @@
-"""Nemotron 3 Diarization: transformers' own streaming, and what the loader refuses."""
+"""The network streams like transformers itself, and the loader refuses other models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ load = partial(Registry().load_annotator, "diarizer", "sortformer", device="cpu"
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory):
-    """Return the folder of a tiny model, whose random weights make much of every frame."""
+    """Return the folder of a tiny model, with random weights that amplify every frame."""
     torch.manual_seed(1)
     parts = {"audio_config": TOWER, "head_config": HEAD, "streaming_config": CACHE}
     config = transformers.Nemotron3DiarizationConfig(**parts)
@@ -41,10 +41,10 @@ def checkpoint(tmp_path_factory):
 
 
 def heard(diarizer, *, step=8_000):
-    """Return all spans of the audio, given in chunks of *step* samples, and what was scored."""
+    """Return all spans of the audio, inserted in chunks of *step* samples, and all scores."""
     spans, chunks, score = [], [], diarizer._network.score
     keep = lambda *given: chunks.append(score(*given)) or chunks[-1]  # noqa: E731 -- it is short
-    diarizer._network = SimpleNamespace(score=keep)  # the network itself is shared
+    diarizer._network = SimpleNamespace(score=keep)  # because the network is shared
     for start in range(0, len(AUDIO), step):
         diarizer.insert_audio_chunk(AUDIO[start : start + step])
         spans += diarizer.process_iter()
@@ -53,7 +53,7 @@ def heard(diarizer, *, step=8_000):
 
 @pytest.mark.parametrize("mode", ["low", "ultra-low"])
 def test_the_probabilities_are_those_of_transformers_own_streaming(checkpoint, mode):
-    """Chunks, features at their edges, cache and look-ahead are as its documentation has them."""
+    """Chunks, features at their edges, cache and look-ahead follow its documentation."""
     processor = transformers.AutoProcessor.from_pretrained(checkpoint)
     processor.set_streaming_mode(f"{mode.replace('-', '_')}_latency")
     model = transformers.AutoModelForAudioFrameClassification.from_pretrained(checkpoint).eval()
@@ -76,7 +76,7 @@ def test_the_probabilities_are_those_of_transformers_own_streaming(checkpoint, m
 
 @pytest.mark.parametrize("step", [320, 16_001, 400_000])
 def test_the_cut_of_the_audio_changes_no_span(checkpoint, step):
-    """They are equal to the last bit, and those of a stream that shares the weights."""
+    """Spans are bit-identical, and equal to those of a stream that shares the weights."""
     first, second = load(checkpoint, latency="low"), load(checkpoint, latency="low")
 
     assert first._network is second._network
@@ -86,7 +86,7 @@ def test_the_cut_of_the_audio_changes_no_span(checkpoint, step):
 
 
 def test_work_and_state_do_not_grow(checkpoint):
-    """The network is given its cache, its queue, and a chunk with its look-ahead."""
+    """The network gets its cache, its queue, and a chunk with its look-ahead."""
     diarizer = load(checkpoint, latency="low", dtype="float32")
     work = [diarizer.stats.encoder_frames for _ in range(3) if heard(diarizer)]
     _, chunks = heard(diarizer)
@@ -98,7 +98,7 @@ def test_work_and_state_do_not_grow(checkpoint):
 
 
 def test_the_options_are_a_latency_and_no_voices(checkpoint):
-    """A CPU waits longer for a label unless it is told, and nobody is compared with recordings."""
+    """By default, latency is higher on a CPU; recordings of voices are not supported."""
     delays = [load(checkpoint, latency=name).max_delay for name in (*LATENCIES, "auto")]
 
     assert [0.33, 1.05, 2.89, 10.57, 2.89] == [round(delay, 2) for delay in delays]
@@ -111,12 +111,12 @@ def test_the_options_are_a_latency_and_no_voices(checkpoint):
     [
         ("config.json", {"model_type": "whisper"}, "its model_type is whisper"),
         ("config.json", {"audio_config": TOWER | {"num_hidden_layers": 3}}, "Missing key"),
-        ("config.json", {"audio_config": TOWER | {"num_mel_bins": 80}}, "of another kind"),
+        ("config.json", {"audio_config": TOWER | {"num_mel_bins": 80}}, "unsupported mel bins"),
         ("model.safetensors", None, "Nemotron 3 Diarization of transformers: SafetensorError"),
     ],
 )
 def test_a_wrong_model_is_refused_in_one_line(checkpoint, tmp_path, file, values, message):
-    """The error begins with the directory and ends with the fault of the file."""
+    """The error begins with the directory, and ends with what is wrong with the file."""
     path = shutil.copytree(checkpoint, tmp_path / "copy") / file
     text = path.read_bytes()
     path.write_bytes(
@@ -128,7 +128,7 @@ def test_a_wrong_model_is_refused_in_one_line(checkpoint, tmp_path, file, values
 
 
 def test_without_torch_the_message_has_the_extra(checkpoint, monkeypatch):
-    """In one line."""
+    """The error is one line."""
     monkeypatch.delitem(sys.modules, "wlk_diarize.torch.backend", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BackendUnavailable, match=r"^.* pip install 'wlk-diarize\[torch\]'.*$"):

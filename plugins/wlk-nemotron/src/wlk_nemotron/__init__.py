@@ -1,1 +1,1 @@
-"""NVIDIA's Nemotron streaming speech recognition on transformers as a backend for wlk-core."""
+"""NVIDIA's streaming Nemotron ASR on transformers, as a backend for wlk-core."""

@@ -1,4 +1,4 @@
-"""A loaded Nemotron model as a backend: from the options of a stream to its recognizer."""
+"""Turn a loaded Nemotron model into a backend, which builds a recognizer for each stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """A loaded model that any number of streams share; what is of a stream is in its requests."""
+    """A loaded model that any number of streams share; their state is in their requests."""
 
     @property
     def settings(self) -> CheckpointSettings:
@@ -27,7 +27,7 @@ class Engine(Protocol):
         ...
 
     def decode_batch(self, requests: Sequence[ChunkRequest]) -> Sequence[ChunkAnswer]:
-        """Decode the next chunks of several streams; a request that failed can be repeated."""
+        """Decode the next chunks of several streams; after an error they can be requested again."""
         ...
 
 
@@ -39,9 +39,9 @@ def loaded_backend(spec: BackendSpec, engine: Engine) -> LoadedBackend[Engine]:
 def _open_stream(
     engine: Engine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    """Return a function that makes recognizers; OptionError for an untrained option."""
+    """Return a function that creates recognizers; raises OptionError for an untrained option."""
     settings = engine.settings
-    settings.prompt(config.language)
+    settings.prompt(config.language)  # refuses an untrained language before the first audio
     return partial(
         NemotronRecognizer,
         calls.wrap_batch(engine.decode_batch, cut=_cut),
@@ -52,7 +52,7 @@ def _open_stream(
 
 
 def _cut(answer: ChunkAnswer, share: float) -> ChunkAnswer:
-    """Return an answer without the tokens after the first *share* of them."""
+    """Return an answer with only the first *share* of its tokens."""
     tokens, state, work = answer
     return tokens[: int(share * len(tokens))], state, work
 

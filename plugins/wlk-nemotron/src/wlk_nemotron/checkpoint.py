@@ -1,4 +1,4 @@
-"""A checkpoint directory in the layout of transformers, and what it declares beside its weights."""
+"""Read what a checkpoint in the layout of transformers declares besides its weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-FRAME_MS = 80  # of the encoder
+FRAME_MS = 80  # length of an encoder frame
 AUTOMATIC = "auto"  # the prompt with which the model detects the language
-ENGLISH_PROMPT = 0  # of models without prompts, which ignore it
-LOOK_AHEADS = (13, 6, 1, 0)  # encoder frames: the default of transformers
+ENGLISH_PROMPT = 0  # for models without prompts, which ignore it
+LOOK_AHEADS = (13, 6, 1, 0)  # in encoder frames; the default of transformers
 LANGUAGE_TAG = re.compile("<([a-z]{2,3}-[A-Za-z]{2})>")
 WORD_SPACE = "▁"  # SentencePiece
 MODEL_TYPES = ("nemotron3_5_asr", "nemotron_asr_streaming")
@@ -83,16 +83,16 @@ class _Settings(Struct):
 @attrs.frozen(kw_only=True, eq=False)
 class CheckpointSettings:
     """
-    What streams need of a checkpoint beside its weights.
+    What streams need to know of a checkpoint besides its weights.
 
     Attributes:
         name: the model as users call it, for error messages.
-        dtype: the name of the arithmetic it was made for; None where it does not declare it.
-        pieces: the text of each token id, its space in front; empty for a control token.
-        languages: the codes that language tags stand for, by token id.
-        prompts: the number of the prompt of each language code, and of "auto"; empty for a model
-            of English alone, which takes no prompt.
-        look_aheads: the trained lengths of a chunk in encoder frames, its own first.
+        dtype: the name of the number format it is meant for; None if it declares none.
+        pieces: the text of each token id, with the space before it; empty for a control token.
+        languages: the language codes that tags stand for, by token id.
+        prompts: the number of the prompt for each language code and for "auto"; empty for an
+            English-only model, which takes no prompt.
+        look_aheads: the chunk lengths it was trained for, in encoder frames; the default first.
 
     """
 
@@ -106,7 +106,7 @@ class CheckpointSettings:
     @classmethod
     def read(cls, directory: Path, *, name: str) -> CheckpointSettings:
         """
-        Read the files beside the weights.
+        Read all files but the weights.
 
         Raises:
             ModelNotFoundError: the directory has no Nemotron model in the layout of transformers,
@@ -114,7 +114,7 @@ class CheckpointSettings:
 
         """
         config = _config(directory)
-        read_json_table(directory / "generation_config.json")  # transformers reads it by itself
+        read_json_table(directory / "generation_config.json")  # validated: transformers reads it
         path = directory / "processor_config.json"
         processor = read_json_table(path, _Processor)
         features = processor.get("feature_extractor") or read_json_table(
@@ -123,12 +123,12 @@ class CheckpointSettings:
         mels = features.get("feature_size", 80)
         if mels != config["encoder_config"]["num_mel_bins"]:
             raise ModelNotFoundError(
-                f"{path} does not fit the model: it has feature_size={mels}, and config.json has "
+                f"{path} does not fit the model: it has feature_size={mels}, but config.json has "
                 f"num_mel_bins={config['encoder_config']['num_mel_bins']}; pull the model again"
             )
-        rights = processor.get("supported_num_lookahead_tokens") or LOOK_AHEADS
+        supported = processor.get("supported_num_lookahead_tokens") or LOOK_AHEADS
         default = processor.get("default_num_lookahead_tokens")
-        own = rights[0] if default is None else default
+        default = supported[0] if default is None else default
         pieces, languages = _vocabulary(directory, config)
         return cls(
             name=name,
@@ -137,12 +137,12 @@ class CheckpointSettings:
             pieces=pieces,
             languages=languages,
             prompts=_prompts(path, config, processor.get("prompt_dictionary") or {}),
-            look_aheads=tuple(dict.fromkeys(right + 1 for right in (own, *sorted(rights)))),
+            look_aheads=tuple(dict.fromkeys(ahead + 1 for ahead in (default, *sorted(supported)))),
         )
 
     def chunk_frames(self, look_ahead_ms: int | None) -> int:
         """
-        Return the encoder frames of a chunk, the checkpoint's own for None.
+        Return the encoder frames per chunk; None stands for the checkpoint's own look-ahead.
 
         Raises:
             OptionError: the model was not trained for that look-ahead.
@@ -154,7 +154,7 @@ class CheckpointSettings:
         if rest or frames not in self.look_aheads:
             trained = ", ".join(str(FRAME_MS * frames) for frames in sorted(self.look_aheads))
             raise OptionError(
-                f"the model {self.name} was trained for a look_ahead_ms of {trained}; "
+                f"the model {self.name} was trained for a look_ahead_ms of {trained}, "
                 f"got {look_ahead_ms}"
             )
         return frames
@@ -201,7 +201,7 @@ def _config(directory: Path) -> dict[str, Any]:
 def _vocabulary(
     directory: Path, config: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], dict[int, str | None]]:
-    """Return the text of each id, and the codes of those that are language tags."""
+    """Return the text of each id, and the language codes of ids that are language tags."""
     path = directory / "tokenizer.json"
     table = read_json_table(path, _Tokenizer)
     if not table:
@@ -216,28 +216,27 @@ def _vocabulary(
     size, blank = config["vocab_size"], config["blank_token_id"]
     missing = next((n for n in range(size) if n not in pieces and n != blank), None)
     if missing is not None or blank >= size:
+        lack = "" if missing is None else f", but the tokenizer lacks the id {missing}"
         raise ModelNotFoundError(
             f"{path} does not fit the model: config.json has vocab_size={size} and "
-            f"blank_token_id={blank}, and the tokenizer lacks the id {missing}; "
-            "pull the model again"
+            f"blank_token_id={blank}{lack}; pull the model again"
         )
-    texts = ("" if n == blank or n in languages else pieces[n] for n in range(size))
-    return tuple(texts), languages
+    ordered = ("" if n == blank or n in languages else pieces[n] for n in range(size))
+    return tuple(ordered), languages
 
 
 def _prompts(
     path: Path, config: Mapping[str, Any], dictionary: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the prompt of each code: that of the bare code, or else of its first locale."""
+    """Return the prompt of each language code: its own, or else that of its first locale."""
     if config["model_type"] != MODEL_TYPES[0]:
         return {}
     count = config.get("num_prompts", 128)
     outside = next((locale for locale, number in dictionary.items() if number >= count), None)
     if AUTOMATIC not in dictionary or outside is not None:
-        fault = f"the prompt of {outside} is not one of {count}" if outside else "it has none"
+        fault = f"the number of {outside} is not below {count}" if outside else "auto is missing"
         raise ModelNotFoundError(
-            f"{path} is invalid: expected a prompt_dictionary with "
-            f"{AUTOMATIC!r}, {fault}; pull the model again"
+            f"the prompt_dictionary in {path} is invalid: {fault}; pull the model again"
         )
     prompts = {AUTOMATIC: dictionary[AUTOMATIC]}
     for code in LANGUAGES:

@@ -1,4 +1,4 @@
-"""The backend of wlk-nemotron: constant data, and importing it brings no framework."""
+"""Declare the backend of wlk-nemotron, without importing a framework."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NEMOTRON = BackendSpec(
             maximum=1120,
             is_auto_allowed=True,
             help="milliseconds of audio that are encoded at a time: 80, 160, 320, 560 or 1120 with "
-            "the published models, of which longer ones are more accurate; auto takes what the "
-            "checkpoint declares",
+            "the published models; longer is more accurate; auto takes what the checkpoint "
+            "declares",
             scope="stream",
             former_names=("att_context_size", "num_lookahead_tokens", "streaming_latency_ms"),
         ),
@@ -55,8 +55,8 @@ NEMOTRON = BackendSpec(
         "model*.safetensors",
         "model.safetensors.index.json",
     ),
-    max_delay=3.0,  # the longest look-ahead, twice: its chunk is full, and the next one due
-    max_concurrent_calls=64,  # a pass over 64 streams costs a GPU little more than one
+    max_delay=3.0,  # twice the longest look-ahead: its chunk fills, and the next becomes due
+    max_concurrent_calls=64,  # a pass over 64 streams costs a GPU little more than over one
     bounds={"wer": 0.05, "word_start_median": 0.06, "word_start_bias": 0.06},
     preference=15,
     requires=dict.fromkeys(("torch", "transformers"), "pip install wlk-nemotron"),

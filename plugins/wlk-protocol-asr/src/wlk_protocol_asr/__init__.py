@@ -1,1 +1,1 @@
-"""Clients of WhisperLiveKit at wlk-serve."""
+"""Serve clients of WhisperLiveKit from wlk-serve."""

@@ -1,7 +1,7 @@
 """
-The messages of WhisperLiveKit's WebSocket ``/asr``.
+The protocol of WhisperLiveKit's WebSocket ``/asr``.
 
-The source is whisperlivekit 0.2.26: basic_server.py, timed_objects.py, diff_protocol.py, its page.
+It follows whisperlivekit 0.2.26: basic_server.py, timed_objects.py, diff_protocol.py, its page.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, SessionAudio, SessionInfo
 
 MODES = ("full", "diff")
-_MAX_LINES = 200  # of a state, as many as its page shows
-_LATE = 3  # utterances to which a speaker or a translation may still belong
+_MAX_LINES = 200  # per state, as many as WhisperLiveKit's page shows
+_RECENT_UTTERANCES = 3  # utterances that a late speaker turn or translation can still change
 _SILENCE, _FIRST_SPEAKER = -2, 1
-_CONTAINERS = (WEBM_START, b"OggS", b"RIFF", b"fLaC")  # of which WebM is decoded
+_CONTAINERS = (WEBM_START, b"OggS", b"RIFF", b"fLaC")  # the decoder accepts WebM only
 
 
 class AsrProtocol:
     """
-    One connection; a `ClientProtocol` without I/O.
+    A `ClientProtocol` for one connection.
 
-    Every change sends the state of the whole text in mode "full", of at most 200 lines, which a
-    newer one replaces while it waits.  In mode "diff" it sends the lines that changed.
+    In mode "full", every change sends the whole state, up to 200 lines; a newer state replaces one
+    that is still queued.  In mode "diff", every change sends the lines that changed.
     """
 
     def __init__(self, audio: SessionAudio, _info: SessionInfo, *, is_diff: bool = False) -> None:
         self._audio = audio
         self._is_diff = is_diff
-        #: A full state has no type.
+        #: Full states are the messages without a type.
         self.replaceable: Collection[str | None] = () if is_diff else (None,)
-        # An utterance each, and its lines: what comes late changes the last ones alone.
+        # Each utterance has its own timeline and lines, so an event rebuilds only recent lines.
         self._utterances: deque[tuple[Timeline, list[Line]]] = deque([(Timeline(), [])])
         self._speakers: dict[int | str, int] = {}
-        #: Records of lines that states leave out, for the last state of mode "full".
+        #: Lines too old for a state; in mode "full" the last state includes them.
         self._dropped: list[Message] = []
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
-        self._decode: Callable[[bytes], Iterable[bytes]] | None = None  # before the first audio
-        self._has_ended = False  # by its client, not by a limit or a shutdown
+        self._decode: Callable[[bytes], Iterable[bytes]] | None = None  # chosen by the first audio
+        self._has_ended = False  # by the client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
         self._sequence = 0
 
@@ -77,8 +77,8 @@ class AsrProtocol:
         """
         Return the configuration, which asks clients for samples.
 
-        They then send 16-bit samples at 16 kHz, those in browsers from an AudioWorklet.  What
-        records with a MediaRecorder all the same sends WebM.
+        They then send 16-bit samples at 16 kHz, in browsers from an AudioWorklet.  Clients that
+        record with a MediaRecorder regardless send WebM.
         """
         mode = MODES[self._is_diff]
         return [{"type": "config", "useAudioWorklet": True, "mode": mode}]
@@ -106,17 +106,17 @@ class AsrProtocol:
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return a state with an error: the page takes any other message for one without lines."""
+        """Return a state with an error: the page would take another message for an empty state."""
         return [*self._update(str(error))]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio."""
+        """Apply an event of the session."""
         if isinstance(event, SegmentEnd):
             return
-        self._arrange(event)
+        self._update_lines(event)
         match event:
             case Commit(tokens) if tokens:
-                # The hypothesis without them comes next, and until then they would be shown twice.
+                # The next event has the hypothesis without them; show them only once until then.
                 end = tokens[-1].end - EPS
                 self._hypothesis = tuple(each for each in self._hypothesis if each.start >= end)
             case HypothesisChange():
@@ -138,9 +138,9 @@ class AsrProtocol:
             return []
         return [{"type": "ready_to_stop"}]
 
-    def _arrange(self, event: Event) -> None:
-        """Add an event to the lines, and drop utterances that no state shows any more."""
-        newest = [*self._utterances][-_LATE:]
+    def _update_lines(self, event: Event) -> None:
+        """Apply an event to the lines, and drop utterances too old for a state."""
+        newest = [*self._utterances][-_RECENT_UTTERANCES:]
         match event:
             case Endpoint():
                 self._utterances.append((Timeline(), []))
@@ -161,16 +161,16 @@ class AsrProtocol:
 
     def _all_lines(self) -> Iterator[Message]:
         """
-        Yield a last state of mode "full" that leaves out no line.
+        Yield a last state with every line, in mode "full".
 
-        Its clients keep the last state and nothing before it (WhisperLiveKit#372).
+        Clients of this mode keep only the last state (WhisperLiveKit#372).
         """
         if not self._is_diff and self._dropped:
             kept = [self._line(line) for _, lines in self._utterances for line in lines]
             yield {**self._sent, "lines": [*self._dropped, *kept]}
 
     def _update(self, error: str = "") -> Iterator[Message]:
-        """Yield the state if it changed, or for an *error*, which it shows once."""
+        """Yield the state if it changed; an *error* is part of this one state only."""
         state = self._state(error or self._error)
         if state == self._sent:
             return
@@ -181,7 +181,7 @@ class AsrProtocol:
         elif not last:
             yield {"type": "snapshot", "seq": self._sequence, **state}
         else:
-            yield {"type": "diff", "seq": self._sequence, **_difference(last, state)}
+            yield {"type": "diff", "seq": self._sequence, **_diff_fields(last, state)}
 
     def _state(self, error: str) -> Message:
         shown = [line for _, lines in self._utterances for line in lines]
@@ -217,14 +217,14 @@ class AsrProtocol:
         return record
 
     def _speaker(self, speaker: int | str | None) -> int:
-        """Return the number of a speaker, from 1 in the order in which they spoke."""
+        """Return the number of a speaker, counted from 1 in order of appearance."""
         if speaker is None:
             return _FIRST_SPEAKER
         return self._speakers.setdefault(speaker, _FIRST_SPEAKER + len(self._speakers))
 
 
-def _difference(last: Message, state: Message) -> Message:
-    """Return the fields of a diff: lines dropped in front, and those after the common ones."""
+def _diff_fields(last: Message, state: Message) -> Message:
+    """Return the fields of a diff: how many old lines were dropped, and the lines that changed."""
     lines, before = state["lines"], last["lines"]
     pruned = 0
     if len(lines) == _MAX_LINES and len(before) == _MAX_LINES and lines[0] != before[0]:
@@ -243,7 +243,7 @@ def _difference(last: Message, state: Message) -> Message:
 
 
 def _clock(seconds: float) -> str:
-    """Return a time as H:MM:SS.cc."""
+    """Format a time as H:MM:SS.cc."""
     hundredths = round(seconds * 100)
     minutes, hundredths = divmod(hundredths, 6000)
     hours, minutes = divmod(minutes, 60)

@@ -1,4 +1,4 @@
-"""The WebSocket ``/asr``: where its clients put keys and settings, and how they are refused."""
+"""The WebSocket ``/asr``: read keys and settings from the handshake, refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _BAD_KEY, _BAD_SETTINGS = 4401, 4400  # close codes
 _KEY_STATUS = 401
 _TEMPORARY = {429, 503}
-_NONE = {"", "none"}  # of a target language, as forms send it
+_NO_LANGUAGE = {"", "none"}  # values of target_language that forms send for no translation
 
 
 def _keys(connection: HTTPConnection) -> list[str]:
@@ -36,7 +36,7 @@ def _keys(connection: HTTPConnection) -> list[str]:
 def _refuse(error: RequestError) -> Response | CloseSocket:
     if error.status == _KEY_STATUS:
         return CloseSocket(code=_BAD_KEY)  # before the socket is accepted
-    if error.status in _TEMPORARY:  # the page waits longer each time only if no socket is opened
+    if error.status in _TEMPORARY:  # the page backs off only if the socket was not accepted
         return error_response(error)
     return CloseSocket(code=_BAD_SETTINGS, message={"type": "error", "error": str(error)})
 
@@ -48,7 +48,7 @@ def _open(handshake: Handshake) -> Opening:
     if mode not in MODES:
         raise RequestError(f"expected mode as {' or '.join(MODES)}, got {mode[:100]!r}")
     target = query.get("target_language", "").lower()
-    if target not in {*_NONE, card.translates_to}:
+    if target not in {*_NO_LANGUAGE, card.translates_to}:
         expected = f"target_language={card.translates_to} or none"
         if card.translates_to is None:
             expected = "no target_language: this server does not translate"
@@ -64,5 +64,5 @@ def _open(handshake: Handshake) -> Opening:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute]:
-    """Return the WebSocket of WhisperLiveKit's clients."""
+    """Return the route of WhisperLiveKit's clients."""
     return [SocketRoute(protocol="asr", path="/asr", open=_open, keys=_keys, refuse=_refuse)]

@@ -1,1 +1,1 @@
-"""Clients of Deepgram at wlk-serve."""
+"""Serve clients of Deepgram from wlk-serve."""

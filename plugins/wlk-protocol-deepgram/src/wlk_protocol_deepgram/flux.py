@@ -1,7 +1,7 @@
 """
-Deepgram's turns, ``/v2/listen`` (Flux).
+Deepgram's turn-based transcription (Flux), ``/v2/listen``.
 
-The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v2.
+It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v2.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ if TYPE_CHECKING:
     from wlk_protocol_deepgram.query import FluxQuery
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
-_UPDATE_SECONDS = 0.25  # of audio
-_FRAME_SECONDS = 0.05  # a little more than the 32 ms that the detector of speech may wait for
+_UPDATE_SECONDS = 0.25  # of audio between two updates
+_FRAME_SECONDS = 0.05  # a little more than the 32 ms frames of the voice activity detector
 
 
 @attrs.define
-class _Quiet:
+class _SilenceClock:
     """
-    How long nobody has spoken, as marks show it: the gate passes on no audio after its hang-over.
+    Measure how long nobody has spoken, from the audio that the gate withholds from the model.
 
-    The model does not know: it gets no more audio then, and while somebody speaks, it may not have
-    found the words of the last half second yet.
+    The words alone do not tell: in silence the model gets no more audio after the gate's hang-over,
+    and in speech it may not have recognised the last half second yet.
     """
 
     _time: float = 0.0  # of the last mark
-    _passed: float = 0.0  # seconds of audio that the model had by then
-    _held: float = 0.0
+    _passed: float = 0.0  # seconds of audio that the gate had passed on by then
+    _withheld: float = 0.0  # seconds of the latest audio that it has not passed on
 
     def add(self, time: float, passed: float) -> None:
-        """Count what the model got of the audio up to a mark."""
+        """Add a mark: by its time, the gate has passed on *passed* seconds of audio in total."""
         is_passing = passed != self._passed
-        held = time - self._time - (passed - self._passed)
-        self._held = max(0.0, held if is_passing else self._held + held)
+        withheld = time - self._time - (passed - self._passed)
+        self._withheld = max(0.0, withheld if is_passing else self._withheld + withheld)
         self._time, self._passed = time, passed
 
     def silence(self, without_words: float, hang_over: float) -> float:
-        """Return seconds of silence, where the model found no words in its last seconds."""
-        if self._held > _FRAME_SECONDS:
-            return hang_over + self._held
+        """Return seconds of silence; the last *without_words* seconds of the model have no word."""
+        if self._withheld > _FRAME_SECONDS:
+            return hang_over + self._withheld
         return min(max(0.0, without_words), hang_over)
 
 
 class FluxProtocol:
     """
-    One connection; a `ClientProtocol` without I/O.
+    A `ClientProtocol` for one connection.
 
-    A turn starts with its first words and ends with a pause.  It may end eagerly before, when no
-    word has followed for a shorter time and the text did not change; if it changes after all, the
-    turn is resumed, so that an end has the transcript of the eager end before it.  Other settings
-    hold from the next turn, because they need another stream, and a turn has one.
+    A turn starts with its first words and ends with a pause.  It can end eagerly after a shorter
+    silence in which the text did not change.  If the text changes after all, the turn is resumed,
+    so that a turn always ends with the transcript of its last eager end.  New settings apply from
+    the next turn, because they need a new stream.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -69,25 +69,25 @@ class FluxProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._next_query = query  # from the end of the turn
+        self._next_query = query  # applies from the end of the turn
         self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
-        self._words: list[ASRToken] = []  # of the turn, committed
+        self._words: list[ASRToken] = []  # committed in this turn
         self._hypothesis: Sequence[ASRToken] = ()
-        self._marked_text = ""  # at the last mark
-        self._quiet = _Quiet()
-        self._eager_text: str | None = None  # of an eager end that holds
+        self._marked_text = ""  # the text of the turn at the last mark
+        self._silence_clock = _SilenceClock()
+        self._eager_text: str | None = None  # of the eager end, until it is resumed
         self._marked = 0.0  # seconds of audio at the last mark that was requested
-        self._forces = 0  # requests to end a turn that have not been done
+        self._forces = 0  # ForceEndTurn messages that have yet to take effect
 
     def begin(self) -> list[Message]:
         """Return the first message of the connection."""
         return [self._message("Connected")]
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply audio, or a message of the client."""
+        """Apply audio or a message from the client."""
         if self._audio.is_ended:
             return []
         try:
@@ -97,28 +97,28 @@ class FluxProtocol:
                 self._audio.append(samples)
             if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
                 self._marked = self._audio.seconds
-                self._audio.mark(str(self._marked))  # its answer has the text so far
+                self._audio.mark(str(self._marked))  # its `Marked` event sends an update
         except RequestError as error:
             return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error."""
+        """Return an error message."""
         code = str(error.code or "error").upper()
         return [self._message("Error", code=code, description=str(error))]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio."""
+        """Apply an event of the session."""
         match event:
             case Commit():
                 self._words += event.tokens
                 self._hypothesis = ()
-                yield from self._change(event.audio_time)
+                yield from self._start_or_resume(event.audio_time)
             case HypothesisChange():
                 self._hypothesis = event.transcript.tokens
-                yield from self._change(event.audio_time)
+                yield from self._start_or_resume(event.audio_time)
             case Marked():
-                yield from self._look(event)
+                yield from self._update(event)
             case Endpoint():
                 yield from self._end_turn(event)
             case Failure(is_final=True):
@@ -145,7 +145,7 @@ class FluxProtocol:
         )
 
     def _configure(self, fields: Message) -> Message:
-        """Take other settings; those that a message does not name stay."""
+        """Change the settings that a message names, from the next turn on."""
         try:
             query = self._next_query.configured(fields)
             self._audio.check_change()
@@ -169,8 +169,8 @@ class FluxProtocol:
     def _text(self) -> str:
         return "".join(token.text for token in self._tokens).strip()
 
-    def _change(self, now: float) -> Iterator[Message]:
-        """Start a turn, or resume one whose eager end was wrong."""
+    def _start_or_resume(self, now: float) -> Iterator[Message]:
+        """Start a turn at its first words; resume it if its text changed after its eager end."""
         if self._turn_start is None:
             if self._text:
                 self._turn_start = min(token.start for token in self._tokens)
@@ -179,16 +179,16 @@ class FluxProtocol:
             self._eager_text = None
             yield self._info_message("TurnResumed", now)
 
-    def _look(self, mark: Marked) -> Iterator[Message]:
-        """Report the turn as it is, or its eager end."""
+    def _update(self, mark: Marked) -> Iterator[Message]:
+        """Report the current turn or its eager end."""
         text, last = self._text, self._marked_text
         now = float(mark.name)
         self._marked_text = text
-        self._quiet.add(now, mark.stats.audio_seconds)
+        self._silence_clock.add(now, mark.stats.audio_seconds)
         if self._turn_start is None or self._eager_text is not None:
             return
         end = max((token.end for token in self._tokens), default=mark.processed_up_to)
-        silence = self._quiet.silence(mark.processed_up_to - end, self._query.hang_over)
+        silence = self._silence_clock.silence(mark.processed_up_to - end, self._query.hang_over)
         if text and text == last and silence >= self._query.eager_seconds:
             self._eager_text = text
             yield self._info_message("EagerEndOfTurn", now, silence)
@@ -199,7 +199,7 @@ class FluxProtocol:
         is_forced = event.reason == "commit" and self._forces > 0
         self._forces -= is_forced
         self._hypothesis = ()  # all words are committed
-        yield from self._change(event.audio_time)
+        yield from self._start_or_resume(event.audio_time)
         if self._turn_start is not None:
             trigger = "manual" if is_forced else self._query.trigger
             message = self._info_message("EndOfTurn", event.audio_time, self._query.end_seconds)

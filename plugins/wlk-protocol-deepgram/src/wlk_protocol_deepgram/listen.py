@@ -1,7 +1,7 @@
 """
 Deepgram's live transcription, ``/v1/listen``.
 
-The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1.
+It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v1.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 class ListenProtocol:
     """
-    One connection; a `ClientProtocol` without I/O.
+    A `ClientProtocol` for one connection.
 
-    Results with `is_final` follow each other without a gap, and their joined transcripts are the
-    text.  Committed words wait for the next ones, or for the end of the utterance, so that the last
-    words of an utterance come with `speech_final` or `from_finalize`, where clients look for them.
-    Interim results show them at once.
+    Results with `is_final` follow each other without gaps, and their joined transcripts are the
+    text.  Committed words become final only with the next words or the end of the utterance, so
+    that the last words come with `speech_final` or `from_finalize`, where clients look for them.
+    Interim results show them immediately.
 
-    A diarizer finds speakers after the words, and no message could add them to a final result.  So
-    where speakers are asked for, such a result waits for them, unless a Finalize wants it at once.
+    A diarizer assigns speakers after words are committed, and no message can add them to a final
+    result.  If speakers are requested, final results wait for them, except the one for a Finalize.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -61,51 +61,51 @@ class ListenProtocol:
         self._info = info
         self._query = query
         self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
-        self._words: list[ASRToken] = []  # committed, of no final result yet
+        self._words: list[ASRToken] = []  # committed, but not in a final result yet
         self._start = 0.0  # of the next result, in seconds
-        self._shown: Message = {}  # the last interim result
-        self._last_word_end: float | None = None  # of an utterance whose end is not reported yet
-        self._is_silent = False  # since its endpoint
-        self._finalizes = 0  # requests whose answer has not come
+        self._shown: Message = {}  # the channel of the last interim result
+        self._last_word_end: float | None = None  # until UtteranceEnd reports it
+        self._is_silent = False  # since the last endpoint
+        self._finalizes = 0  # Finalize messages that have yet to be answered
         self._speakers: dict[int | str, int] = {}
         self._speaker_delay = info.card.speaker_delay if query.has_speakers else None
-        self._spans: list[SpeakerSpan] = []  # by start, those that may reach words to come
-        self._held: deque[Event | SegmentEnd] = deque()  # after words whose speakers are not known
-        self._marked = self._decoded = 0.0  # seconds, of the last mark and of its answer
+        self._spans: list[SpeakerSpan] = []  # by start; they end after the last final result
+        self._waiting: deque[Event | SegmentEnd] = deque()  # for the speakers of earlier words
+        self._marked = self._decoded = 0.0  # seconds: the last mark requested, the last reached
 
     def begin(self) -> list[Message]:
-        """Return no message: Deepgram sends none before a result."""
+        """Return nothing: Deepgram sends no message before the first result."""
         return []
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply audio, or a message of the client."""
+        """Apply audio or a message from the client."""
         try:
             return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
         except RequestError as error:
             return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error."""
+        """Return an error message."""
         variant = str(error.code or "error").upper()
         return [
             {"type": "Error", "description": str(error), "message": str(error), "variant": variant}
         ]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio, once the speakers of the words before it are known."""
+        """Apply an event of the session, once the speakers of the words before it are known."""
         if isinstance(event, SpeakerTurn):
             insort(self._spans, event.span, key=attrgetter("start"))
         elif isinstance(event, Marked):
             self._decoded = float(event.name)
         else:
-            self._held.append(event)
+            self._waiting.append(event)
         is_urgent = isinstance(event, End | Failure) or getattr(event, "reason", "") == "commit"
-        while self._held:
-            if isinstance(self._held[0], Endpoint) and not (is_urgent or self._has_speakers()):
+        while self._waiting:
+            if isinstance(self._waiting[0], Endpoint) and not (is_urgent or self._has_speakers()):
                 return
-            yield from self._happen(self._held.popleft())
+            yield from self._apply_event(self._waiting.popleft())
 
-    def _happen(self, event: Event | SegmentEnd) -> Iterator[Message]:
+    def _apply_event(self, event: Event | SegmentEnd) -> Iterator[Message]:
         match event:
             case SpeechStarted():
                 self._is_silent = False
@@ -145,12 +145,12 @@ class ListenProtocol:
         for samples in self._decode(data):
             self._audio.append(samples)
         yield from self._utterance_end(self._audio.seconds)
-        self._ask_for_speakers()
+        self._request_mark()
 
     def _apply(self, text: str) -> Iterator[Message]:
         match parse_message(text).get("type"):
             case "KeepAlive":
-                pass  # it moves no clock
+                pass  # it has no audio, so no clock advances
             case "CloseStream":
                 yield from self.end()
             case "Finalize" if not self._audio.is_ended:
@@ -159,7 +159,7 @@ class ListenProtocol:
                 else:
                     self._finalizes += 1
             case "Finalize":
-                pass  # the end follows anyway
+                pass  # the end of the audio makes all words final anyway
             case _:
                 raise RequestError(
                     f"expected audio, KeepAlive, Finalize or CloseStream, got {text[:100]!r}",
@@ -167,16 +167,16 @@ class ListenProtocol:
                 )
 
     def _has_speakers(self) -> bool:
-        """Return whether the speakers of the committed words are known, or none will be."""
+        """Return whether the speakers of the committed words are known, or will stay unknown."""
         if self._speaker_delay is None or not self._words:
             return True
         last = self._words[-1]
         is_spoken = any(span.end > last.start for span in self._spans)
         return is_spoken or self._decoded >= last.end + self._speaker_delay
 
-    def _ask_for_speakers(self) -> None:
-        # No event would tell that silence follows, or that nobody was found.
-        if self._held and self._words and self._speaker_delay is not None:
+    def _request_mark(self) -> None:
+        # Without a mark, no event would report that the diarizer has found nobody by then.
+        if self._waiting and self._words and self._speaker_delay is not None:
             due = self._words[-1].end + self._speaker_delay
             if self._marked < due <= self._audio.seconds:
                 self._marked = self._audio.seconds
@@ -201,7 +201,7 @@ class ListenProtocol:
             yield self._metadata()
 
     def _utterance_end(self, now: float) -> Iterator[Message]:
-        """Report that no word has followed for long enough, by the clock of the audio."""
+        """Report the end of an utterance if no word has followed it for `utterance_end` seconds."""
         wait, end = self._query.utterance_end, self._last_word_end
         if wait is None or end is None or not self._is_silent or now < end + wait:
             return

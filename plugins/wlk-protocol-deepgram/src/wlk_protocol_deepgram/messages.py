@@ -1,4 +1,4 @@
-"""What the protocols share: messages of clients, words, and what describes an answer."""
+"""Message parts that the protocols share: client messages, words, channels and metadata."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, ModelCard
 
-_DIGITS = 3  # of times in seconds
+_DECIMALS = 3  # of times in seconds
 
 
 def parse_message(text: str) -> Message:
-    """Return the fields of a message; none for one that is malformed."""
+    """Parse a JSON object; a malformed message has no fields."""
     try:
         fields: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -27,7 +27,7 @@ def parse_message(text: str) -> Message:
 
 
 def language_fields(tokens: Iterable[ASRToken]) -> Message:
-    """Return `languages`, the most frequent one first, where any was detected."""
+    """Return the field `languages`, the most frequent first; no field if none was detected."""
     counts = Counter(token.detected_language for token in tokens if token.detected_language)
     return {"languages": [code for code, _ in counts.most_common()]} if counts else {}
 
@@ -35,14 +35,14 @@ def language_fields(tokens: Iterable[ASRToken]) -> Message:
 def channel_record(
     tokens: Sequence[ASRToken], speakers: dict[int | str, int] | None = None
 ) -> Message:
-    """Return a channel with one alternative; *speakers* are numbered, where they are asked for."""
+    """Return a channel with one alternative, with speaker numbers unless *speakers* is None."""
     words = [word_record(token, speakers) for token in tokens if token.text.strip()]
-    known = [token.probability for token in tokens if token.probability is not None]
+    probabilities = [token.probability for token in tokens if token.probability is not None]
     return {
         "alternatives": [
             {
                 "transcript": "".join(token.text for token in tokens).strip(),
-                "confidence": sum(known) / len(known) if known else 0.0,
+                "confidence": sum(probabilities) / max(1, len(probabilities)),
                 "words": words,
                 **language_fields(tokens),
             }
@@ -51,7 +51,7 @@ def channel_record(
 
 
 def word_record(token: ASRToken, speakers: dict[int | str, int] | None = None) -> Message:
-    """Return a word, with the number of its speaker where *speakers* are numbered."""
+    """Return a word; *speakers* maps its speaker to a number, and gets new speakers added."""
     text = token.text.strip()
     word: Message = {
         "word": text.strip(string.punctuation).lower() or text,
@@ -66,7 +66,7 @@ def word_record(token: ASRToken, speakers: dict[int | str, int] | None = None) -
 
 
 def metadata_fields(card: ModelCard, request_id: str, seconds: float) -> Message:
-    """Return what describes an answer about so much audio."""
+    """Return the metadata of an answer that covers *seconds* of audio."""
     return {
         "transaction_key": "deprecated",
         "request_id": request_id,
@@ -85,5 +85,5 @@ def model_info(card: ModelCard) -> Message:
 
 
 def rounded(seconds: float) -> float:
-    """Return a time as it is sent."""
-    return round(seconds, _DIGITS)
+    """Round a time to the precision of messages."""
+    return round(seconds, _DECIMALS)

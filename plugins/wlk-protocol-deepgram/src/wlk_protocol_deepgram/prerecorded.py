@@ -1,7 +1,7 @@
 """
 Deepgram's transcription of recordings, ``POST /v1/listen``.
 
-The source is the reference of Deepgram's API and deepgram-sdk 7.17, listen/v1/media.
+It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v1/media.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
     """
-    Return how to transcribe a recording and to answer; fields that only format text are ignored.
+    Return the request of a recording, and the function that formats its answer.
 
     Raises:
         RequestError: a field is invalid, or requests something that this server does not support.
@@ -40,7 +40,7 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
             "expected no callback; the transcript is the response to this request",
             code="unsupported_callback",
         )
-    refuse_channels(query, "send a recording for each channel")
+    refuse_channels(query, "send one recording per channel")
     has_speakers = is_true(query, "diarize") and card.speaker_delay is not None
     detects_language = is_true(query, "detect_language")
     answer = partial(
@@ -78,7 +78,7 @@ def _answer(
     results: Message = {"channels": [channel]}
     if has_utterances:
         results["utterances"] = []
-        spoken = [each for each in segments_with_tokens(tokens) if each[0].text]  # not blank
+        spoken = [each for each in segments_with_tokens(tokens) if each[0].text]
         for number, (segment, words) in enumerate(spoken):
             (alternative,) = channel_record(words, speakers)["alternatives"]
             utterance = {

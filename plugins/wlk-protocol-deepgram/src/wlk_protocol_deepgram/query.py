@@ -1,4 +1,4 @@
-"""What a client of Deepgram asks for in the query of its address."""
+"""Parse the queries of Deepgram's clients."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _ENCODINGS: dict[str, Encoding] = {
     "mulaw": "mulaw",
     "alaw": "alaw",
 }
-_RATES = (8_000, 48_000)  # samples a second
-_MIN_ENDPOINTING = 0.3  # seconds; shorter pauses are inside of words
-_PADDING_PART = 0.4  # of the silence: audio before the speech that is kept with it
-_HANG_OVER_PART = 0.45  # of the silence, which the gate spends on it
+_RATES = (8_000, 48_000)  # lowest and highest, in samples per second
+_MIN_ENDPOINTING = 0.3  # seconds; shorter pauses occur within words
+_PRE_ROLL_SHARE = 0.4  # pre-roll of the gate, as a fraction of the silence that ends speech
+_HANG_OVER_SHARE = 0.45  # resulting hang-over of the gate, as a fraction of the same silence
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
-_HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over as often as not
-_EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux, the time-out in milliseconds
+_HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over with confidence 0.5
+_EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux; the timeout is in milliseconds
 _THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
-_LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # of Configure, of the query
+_LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # name in Configure: in queries
 _MAX_DIGITS = 9
-_TRUTHS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 
 @attrs.frozen(kw_only=True)
 class ListenQuery:
     """
-    The fields of ``/v1/listen`` that change something; others are ignored, as formatting.
+    The supported fields of ``/v1/listen``; others, such as those for formatting, are ignored.
 
     Attributes:
-        settings: how streams are opened.
-        has_interims: whether text that may change is sent.
+        settings: how to open streams.
+        has_interims: whether interim results are sent.
         ends_speech: whether a pause is reported as `speech_final`.
         has_speech_started: whether the beginning of speech is reported.
-        utterance_end: seconds after the last word until UtteranceEnd; None for none.
+        utterance_end: seconds after the last word until UtteranceEnd; None to send none.
         has_speakers: whether words have speakers.
         is_webm: whether the audio is WebM.
 
@@ -61,15 +61,16 @@ class ListenQuery:
     @classmethod
     def parse(cls, query: QueryParams, card: ModelCard) -> ListenQuery:
         """
-        Return what *query* asks for.
+        Parse *query*.
 
         Raises:
-            RequestError: a field has a wrong value, or one that this server does not have.
+            RequestError: a field has an invalid value, or one that this server does not support.
 
         """
-        endpointing = _whole(query, "endpointing", 0, 60_000) if _is_number(query) else None
+        has_time = query.get("endpointing", "false") not in _BOOLEANS
+        endpointing = _integer(query, "endpointing", 0, 60_000) if has_time else None
         settings = _settings(query, card, None if endpointing is None else endpointing / 1000)
-        utterance_end = _whole(query, "utterance_end_ms", *_UTTERANCE_END)
+        utterance_end = _integer(query, "utterance_end_ms", *_UTTERANCE_END)
         return cls(
             settings=settings,
             has_interims=is_true(query, "interim_results"),
@@ -84,18 +85,18 @@ class ListenQuery:
 @attrs.frozen(kw_only=True)
 class FluxQuery:
     """
-    The fields of ``/v2/listen`` that change something.
+    The supported fields of ``/v2/listen``.
 
-    A turn ends by silence: its confidence grows with the seconds since the last word, to a half
-    after 0.35 s.
+    The confidence that a turn is over grows with the silence after its last word, to 0.5 after
+    0.35 s.
 
     Attributes:
-        fields: as they came.
+        fields: the fields as received.
         card: the model.
-        settings: how streams are opened.
+        settings: how to open streams.
         end_seconds: silence after which a turn ends.
         eager_seconds: silence after which it ends eagerly; infinity for never.
-        trigger: why turns end, "model" or, where the time-out is shorter, "timeout".
+        trigger: why turns end, "model" or, if the timeout is shorter, "timeout".
 
     """
 
@@ -109,13 +110,13 @@ class FluxQuery:
     @classmethod
     def parse(cls, query: QueryParams, card: ModelCard) -> FluxQuery:
         """
-        Return what *query* asks for.
+        Parse *query*.
 
         Raises:
-            RequestError: a field has a wrong value, or one that this server does not have.
+            RequestError: a field has an invalid value, or one that this server does not support.
 
         """
-        timeout = (_whole(query, "eot_timeout_ms", 500, 60_000) or _EOT_TIMEOUT) / 1000
+        timeout = (_integer(query, "eot_timeout_ms", 500, 60_000) or _EOT_TIMEOUT) / 1000
         certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, _EOT_THRESHOLD))
         eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
         seconds = max(_MIN_ENDPOINTING, min(certain, timeout))
@@ -136,12 +137,12 @@ class FluxQuery:
 
     @property
     def hang_over(self) -> float:
-        """Seconds of audio after the speech that the gate passes on."""
-        return self.end_seconds * _HANG_OVER_PART
+        """Seconds of audio that the gate passes on after speech."""
+        return self.end_seconds * _HANG_OVER_SHARE
 
     def configured(self, message: Message) -> FluxQuery:
         """
-        Return what a message Configure makes of it; null is the default of a threshold.
+        Return the query as changed by a Configure message; null resets a threshold to its default.
 
         Raises:
             RequestError: as `parse`.
@@ -149,19 +150,19 @@ class FluxQuery:
         """
         thresholds = message.get("thresholds") or {}
         if not isinstance(thresholds, dict):
-            raise _wrong("thresholds", "an object", str(thresholds))
+            raise _invalid("thresholds", "an object", str(thresholds))
         chosen = {name: thresholds[name] for name in _THRESHOLDS if name in thresholds}
         changes = {name: [] if value is None else [str(value)] for name, value in chosen.items()}
         for field, name in _LISTS.items():
-            texts = message.get(field)
-            texts = [texts] if isinstance(texts, str) else texts
-            if texts is None:
+            values = message.get(field)
+            values = [values] if isinstance(values, str) else values
+            if values is None:
                 continue
-            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise _wrong(field, "a list of texts", str(texts))
-            changes[name] = texts
+            if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+                raise _invalid(field, "a list of strings", str(values))
+            changes[name] = values
         kept = [item for item in self.fields.multi_items() if item[0] not in changes]
-        new = [(name, text) for name, texts in changes.items() for text in texts]
+        new = [(name, value) for name, values in changes.items() for value in values]
         return FluxQuery.parse(QueryParams([*kept, *new]), self.card)
 
     def record(self) -> Message:
@@ -177,28 +178,28 @@ class FluxQuery:
 
     @staticmethod
     def confidence(silence: float) -> float:
-        """Return the confidence that a turn is over, so many seconds after its last word."""
+        """Return the confidence that a turn is over after *silence* seconds without a word."""
         silence = max(0.0, silence)
         return silence / (silence + _HALF_CERTAIN)
 
 
 def _silence(confidence: float) -> float:
-    """Return the seconds after the last word that give a confidence."""
+    """Return the seconds of silence after which *confidence* is reached."""
     return math.inf if confidence >= 1 else _HALF_CERTAIN * confidence / (1 - confidence)
 
 
 def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> StreamSettings:
-    """Return how streams are opened, with a gate that is certain after so many seconds."""
-    # Without an encoding it is a recorder of a browser, whose format says the rest.
-    name, rate = query.get("encoding", "linear16"), _whole(query, "sample_rate", *_RATES)
+    """Return how to open streams, with a gate that ends speech after *silence* seconds."""
+    # Without an encoding, the audio is WebM from a browser, which contains its own format.
+    name, rate = query.get("encoding", "linear16"), _integer(query, "sample_rate", *_RATES)
     if "encoding" not in query:
         rate = SAMPLE_RATE
     if name not in _ENCODINGS:
         expected = ", ".join(_ENCODINGS)
-        raise _wrong("encoding", f"{expected}, or no encoding for WebM with Opus", name)
-    refuse_channels(query, "open a socket for each channel")
+        raise _invalid("encoding", f"{expected}, or no encoding for WebM with Opus", name)
+    refuse_channels(query, "open one socket per channel")
     if rate is None:
-        raise _wrong("sample_rate", "the samples a second of the audio", "")
+        raise _invalid("sample_rate", "the sample rate of the audio in Hz", "")
     return StreamSettings(
         encoding=_ENCODINGS[name],
         rate=rate,
@@ -209,32 +210,28 @@ def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> Str
 
 
 def language_of(query: QueryParams, card: ModelCard) -> str | None:
-    """Return the code of the language that is asked for; None to detect it."""
+    """Return the code of the requested language; None to detect it."""
     hints = query.getlist("language_hint")
     language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
     return None if language == "multi" else card.check_language(language) or card.language
 
 
 def terms_of(query: QueryParams, card: ModelCard) -> str | None:
-    """Return the keyterms, separated by commas; None for none."""
-    # `keywords` of models before nova-3 may end with a boost: ":2".
+    """Return the keyterms separated by commas; None if there are none, or no support for them."""
+    # Each of the `keywords`, for models before nova-3, can end with a boost such as ":2".
     words = [text.partition(":")[0] for text in query.getlist("keywords")]
     terms = ", ".join([*query.getlist("keyterm"), *words])
     return terms or None if card.takes("keyterms") else None
 
 
 def refuse_channels(query: QueryParams, instead: str) -> None:
-    """Check that one channel is asked for; the message tells what to do *instead*."""
+    """Refuse more than one channel; the error message says what to do *instead*."""
     if query.get("channels", "1") != "1" or is_true(query, "multichannel"):
-        raise _wrong("channels", f"1; {instead}", query.get("channels", ""))
-
-
-def _is_number(query: QueryParams) -> bool:
-    return query.get("endpointing", "false") not in {"true", "false"}
+        raise _invalid("channels", f"1; {instead}", query.get("channels", ""))
 
 
 def _gate(seconds: float) -> GateParameters:
-    return GateParameters(silence_seconds=seconds, pre_roll=seconds * _PADDING_PART)
+    return GateParameters(silence_seconds=seconds, pre_roll=seconds * _PRE_ROLL_SHARE)
 
 
 def _number(query: QueryParams, name: str, lowest: float, highest: float, default: float) -> float:
@@ -245,28 +242,28 @@ def _number(query: QueryParams, name: str, lowest: float, highest: float, defaul
     except ValueError:
         number = math.nan
     if not lowest <= number <= highest:
-        raise _wrong(name, f"a number from {lowest} to {highest}", query[name])
+        raise _invalid(name, f"a number from {lowest} to {highest}", query[name])
     return number
 
 
-def _whole(query: QueryParams, name: str, lowest: int, highest: int) -> int | None:
+def _integer(query: QueryParams, name: str, lowest: int, highest: int) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
     is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     if not is_number or not lowest <= int(text) <= highest:
-        raise _wrong(name, f"a whole number from {lowest} to {highest}", text)
+        raise _invalid(name, f"a whole number from {lowest} to {highest}", text)
     return int(text)
 
 
 def is_true(query: QueryParams, name: str) -> bool:
-    """Return a field that is true or false, and false where it is left out."""
+    """Return the value of a boolean field, by default false."""
     text = query.get(name, "false").lower()
-    if text not in _TRUTHS:
-        raise _wrong(name, "true or false", text)
-    return _TRUTHS[text]
+    if text not in _BOOLEANS:
+        raise _invalid(name, "true or false", text)
+    return _BOOLEANS[text]
 
 
-def _wrong(name: str, expected: str, found: str) -> RequestError:
-    got = f", got {found[:100]!r}" if found else ""
+def _invalid(name: str, expected: str, value: str) -> RequestError:
+    got = f", got {value[:100]!r}" if value else ""
     return RequestError(f"expected {name} as {expected}{got}", code="invalid_query_parameter")

@@ -1,4 +1,4 @@
-"""The routes of Deepgram's clients: where they put keys, and how they are refused."""
+"""The routes of Deepgram's clients: read keys and queries, refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import ClientProtocol, Handshake, ModelCard, SessionAudio, SessionInfo
 
-_SUBPROTOCOL = "token"  # browsers offer it and, beside it, the key
+_SUBPROTOCOL = "token"  # browsers offer it, followed by the key as another subprotocol
 
 
 def _keys(connection: HTTPConnection) -> list[str]:
@@ -57,7 +57,7 @@ def _open(
 
 
 def _served_card(handshake: Handshake) -> ModelCard:
-    """Return the card of the model that a client names, the default one for Deepgram's own."""
+    """Return the card of the requested model; the default one for names such as nova-3."""
     try:
         return handshake.card(handshake.query.get("model"))
     except RequestError:
@@ -66,7 +66,7 @@ def _served_card(handshake: Handshake) -> ModelCard:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute | RecordingRoute]:
-    """Return the WebSockets of both versions, and the address of recordings."""
+    """Return the routes of Deepgram's clients: the WebSockets of both versions, and recordings."""
     sockets = [
         SocketRoute(
             protocol="deepgram",

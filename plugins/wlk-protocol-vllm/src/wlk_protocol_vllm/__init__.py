@@ -1,1 +1,1 @@
-"""Clients of vLLM's realtime endpoint at wlk-serve."""
+"""Serve clients of vLLM's realtime endpoint from wlk-serve."""

@@ -1,4 +1,4 @@
-"""The messages of vLLM's realtime endpoint; vLLM 0.33, speech_to_text/realtime."""
+"""The protocol of vLLM's realtime endpoint; vLLM 0.33, speech_to_text/realtime."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SAMPLE_BYTES = 2
 
 class VllmProtocol:
     """
-    One connection, on which transcriptions follow each other; a `ClientProtocol` without I/O.
+    A `ClientProtocol` for one connection, with one transcription after another.
 
-    A transcription begins with a commit and ends with a final one.  The joined deltas of one are
-    the text of its ``transcription.done``.
+    A transcription begins with a commit and ends with a final commit.  Its deltas, joined, are the
+    text of its ``transcription.done``.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -35,10 +35,10 @@ class VllmProtocol:
         self._info = info
         self._has_model = False
         self._is_running = False
-        self._starts_next = False  # a commit came while the end of this one is decoded
-        self._finals = 0  # commits whose `done` has not been sent
-        self._text = ""  # of the transcription that runs, or is the next
-        self._sent = 0  # letters of it
+        self._starts_next = False  # a commit came before the `done` of this transcription
+        self._finals = 0  # final commits whose `done` has yet to be sent
+        self._text = ""  # of the current transcription, or of the next if none is running
+        self._sent = 0  # characters of it
         self._tokens = 0
 
     def begin(self) -> list[Message]:
@@ -46,18 +46,18 @@ class VllmProtocol:
         return [{"type": "session.created", "id": self._info.id, "created": int(time.time())}]
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply a message of the client."""
+        """Apply a message from the client."""
         try:
             return list(self._apply(_fields(data)))
         except RequestError as error:
             return self.refuse(error)
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error, which vLLM sends as a string instead of an object."""
+        """Return an error message, in which vLLM sends a string instead of an object."""
         return [{"type": "error", "error": str(error), "code": error.code}]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio."""
+        """Apply an event of the session."""
         match event:
             case Commit():
                 self._text += "".join(token.text for token in event.tokens)
@@ -72,7 +72,7 @@ class VllmProtocol:
                 yield from self._done()
 
     def end(self) -> list[Message]:
-        """End the audio, as before a shutdown."""
+        """End the audio, for example before a shutdown."""
         self._audio.end()
         return []
 
@@ -81,7 +81,7 @@ class VllmProtocol:
             return
         match fields.get("type"):
             case "session.update":
-                self._choose(fields.get("model"))
+                self._check_model(fields.get("model"))
             case "input_audio_buffer.append":
                 self._audio.append(_samples(fields.get("audio")))
             case "input_audio_buffer.commit" if not self._has_model:
@@ -93,7 +93,7 @@ class VllmProtocol:
             case kind:
                 raise RequestError(f"unknown event: {str(kind)[:100]}", code="unknown_event")
 
-    def _choose(self, model: object) -> None:
+    def _check_model(self, model: object) -> None:
         if model is None:
             raise RequestError("missing required field: model", code="invalid_event")
         if not self._info.card.has_name(model):
@@ -110,7 +110,7 @@ class VllmProtocol:
         if is_final:
             self._finals += 1
             if self._audio.commit() is None:
-                yield from self._done()  # of no audio
+                yield from self._done()  # there was no audio
 
     def _delta(self) -> Iterator[Message]:
         if self._is_running and len(self._text) > self._sent:
@@ -134,9 +134,9 @@ def _fields(data: str | bytes) -> Message:
     try:
         fields: Any = json.loads(data)
     except (ValueError, RecursionError):
-        raise RequestError("expected a message of JSON", code="invalid_json") from None
+        raise RequestError("expected a JSON message", code="invalid_json") from None
     if not isinstance(fields, dict):
-        raise RequestError("expected an object", code="invalid_event")
+        raise RequestError("expected a JSON object", code="invalid_event")
     return fields
 
 
@@ -146,5 +146,5 @@ def _samples(audio: object) -> bytes:
     except (binascii.Error, ValueError):
         data = b""
     if not data or len(data) % _SAMPLE_BYTES:
-        raise RequestError("expected 16-bit samples in base64, one or more", code="invalid_audio")
+        raise RequestError("expected one or more 16-bit samples in base64", code="invalid_audio")
     return data

@@ -1,4 +1,4 @@
-"""The route of vLLM's clients."""
+"""The WebSocket ``/vllm/v1/realtime``."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def _open(handshake: Handshake) -> Opening:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute]:
-    """Return the WebSocket of vLLM's clients."""
+    """Return the route of vLLM's clients."""
     return [SocketRoute(protocol="vllm", path="/vllm/v1/realtime", open=_open)]

@@ -1,1 +1,1 @@
-"""Home Assistant and other clients of Wyoming at wlk-serve."""
+"""Serve Home Assistant and other clients of the Wyoming protocol from wlk-serve."""

@@ -1,7 +1,7 @@
 """
-The events of speech recognition in the Wyoming protocol.
+Speech recognition over the Wyoming protocol.
 
-The source is wyoming 1.10.2 (event.py, asr.py, audio.py, info.py, vad.py) and the component
+It follows wyoming 1.10.2 (event.py, asr.py, audio.py, info.py, vad.py) and the component
 `wyoming` of Home Assistant.
 """
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
-_WIDTH, _CHANNELS = 2, 1  # bytes of a sample, and how many at a time
-_RATES = (8_000, 48_000)  # samples a second
+_WIDTH, _CHANNELS = 2, 1  # bytes per sample, and channels
+_RATES = (8_000, 48_000)  # lowest and highest, in samples per second
 
 
 @attrs.define(kw_only=True)
 class _Command:
-    """A voice command whose transcript has not been sent; `start` is in seconds of the session."""
+    """A voice command with no transcript yet; `start` is in seconds on the session's clock."""
 
     start: float
     language: str | None
     text: str = ""
     has_begun: bool = False  # whether transcript-start was sent
-    is_stopped: bool = False  # by audio-stop
+    is_stopped: bool = False  # audio-stop was received
 
 
 class WyomingProtocol:
     """
-    One connection, on which voice commands follow each other; a `ClientProtocol` without I/O.
+    A `ClientProtocol` for one connection, with one voice command after another.
 
-    A command ends with the audio, or before it with a pause after words: clients that leave the end
-    of speech to the server read the transcript while they send.  Audio of the command that follows
-    its transcript is dropped.
+    A command ends at a pause after words, or else with its audio: clients that leave the end of
+    speech to the server read the transcript while they are still sending.  Audio of a command that
+    comes after its transcript is dropped.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -52,26 +52,26 @@ class WyomingProtocol:
         self._audio = audio
         self._card = info.card
         self._commands: deque[_Command] = deque()
-        self._is_answered = False  # the command whose audio-stop has not come
+        self._is_answered = False  # the transcript was sent, but audio-stop has yet to come
 
     def begin(self) -> list[Message]:
-        """Return no event: the client speaks first."""
+        """Return nothing: the client sends the first event."""
         return []
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply an event of the client, as `read_event` returns it."""
+        """Apply an event from the client, as returned by `read_event`."""
         try:
-            kind, fields, payload = _parsed(data)
+            kind, fields, payload = _parse_event(data)
             return list(self._apply(kind, fields, payload))
         except RequestError as error:
             return self.refuse(error)
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the event of an error."""
+        """Return an error event."""
         return [error_event(error)]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio; nothing concerns a client after its transcript."""
+        """Apply an event of the session; it is ignored if every transcript has been sent."""
         if not self._commands:
             return
         command = self._commands[0]
@@ -93,18 +93,18 @@ class WyomingProtocol:
                 yield from self._transcript()
 
     def end(self) -> list[Message]:
-        """End the audio, as before a shutdown."""
+        """End the audio, for example before a shutdown."""
         self._audio.end()
         return []
 
     @property
     def _is_last(self) -> bool:
-        """Whether the stream whose event is handled is the last one."""
+        """Whether the current event belongs to the last stream of the session."""
         return self._audio.is_ended and len(self._audio.segments) == 1
 
     @property
     def _open_command(self) -> _Command | None:
-        """The command that takes audio."""
+        """The command that is receiving audio, if any."""
         newest = self._commands[-1] if self._commands else None
         return None if newest is None or newest.is_stopped else newest
 
@@ -115,7 +115,7 @@ class WyomingProtocol:
             case "ping":
                 yield _event("pong", text=fields.get("text"))
             case "transcribe":
-                self._choose(fields)
+                self._configure(fields)
             case "audio-start":
                 self._start(fields)
             case "audio-chunk":
@@ -129,11 +129,11 @@ class WyomingProtocol:
                     code="unknown_event",
                 )
 
-    def _choose(self, fields: Message) -> None:
+    def _configure(self, fields: Message) -> None:
         if self._open_command is not None:
             raise _wrong_order("transcribe before audio-start")
         language = self._card.check_language(fields.get("language") or "") or self._card.language
-        terms = [*_texts(fields, "transcript_names"), *_texts(fields, "transcript_terms")]
+        terms = [*_strings(fields, "transcript_names"), *_strings(fields, "transcript_terms")]
         keyterms = ", ".join(terms) or None if self._card.takes("keyterms") else None
         settings = attrs.evolve(self._audio.settings, language=language, keyterms=keyterms)
         self._audio.change(settings)
@@ -147,12 +147,12 @@ class WyomingProtocol:
             has_rate = rate == self._audio.settings.rate
         if not has_rate or (fields.get("width"), fields.get("channels")) != (_WIDTH, _CHANNELS):
             raise RequestError(
-                "expected 16-bit audio of one channel at 8 to 48 kHz, the same on a connection, "
+                "expected 16-bit audio of one channel at 8 to 48 kHz, one rate per connection, "
                 f"got rate {rate}, width {fields.get('width')}, channels {fields.get('channels')}",
                 code="invalid_audio",
             )
         if not self._commands:
-            self._audio.clear()  # what followed the transcript of the last command
+            self._audio.clear()  # drop the audio after the transcript of the last command
         self._audio.change(attrs.evolve(self._audio.settings, rate=rate))
         self._commands.append(
             _Command(start=self._audio.seconds, language=self._audio.settings.language)
@@ -161,7 +161,7 @@ class WyomingProtocol:
 
     def _append(self, payload: bytes) -> None:
         if len(payload) % _WIDTH:
-            raise RequestError("expected whole samples of 16 bits", code="invalid_audio")
+            raise RequestError("expected whole 16-bit samples", code="invalid_audio")
         if self._open_command is not None:
             self._audio.append(payload)
         elif not self._is_answered:
@@ -176,7 +176,7 @@ class WyomingProtocol:
         else:
             command.is_stopped = True
             if self._audio.commit() is None:
-                yield from self._transcript()  # of no audio
+                yield from self._transcript()  # there was no audio
 
     def _extend(self, command: _Command, event: Commit) -> Iterator[Message]:
         text = "".join(token.text for token in event.tokens)
@@ -216,7 +216,7 @@ class WyomingProtocol:
 
 
 def error_event(error: RequestError) -> Message:
-    """Return the event of an error."""
+    """Return an error event."""
     return _event("error", text=str(error), code=error.code)
 
 
@@ -238,8 +238,8 @@ def _event(kind: str, **data: Any) -> Message:
     return {"type": kind, "data": data}
 
 
-def _parsed(data: str | bytes) -> tuple[str, Message, bytes]:
-    """Return type, data and payload of an event; raises RequestError for a malformed one."""
+def _parse_event(data: str | bytes) -> tuple[str, Message, bytes]:
+    """Return the type, data and payload of an event; raises RequestError if it is malformed."""
     line, _, rest = (data.encode() if isinstance(data, str) else data).partition(b"\n")
     try:
         header: Any = json.loads(line)
@@ -249,10 +249,10 @@ def _parsed(data: str | bytes) -> tuple[str, Message, bytes]:
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         kind = None
     if not isinstance(kind, str):
-        raise RequestError("expected an event with a type and an object of data", code="invalid")
+        raise RequestError("expected an event with a type and a data object", code="invalid")
     return kind, fields, rest[length:]
 
 
-def _texts(fields: Message, name: str) -> list[str]:
+def _strings(fields: Message, name: str) -> list[str]:
     values = fields.get(name) or []
     return [text for text in values if isinstance(text, str)] if isinstance(values, list) else []

@@ -1,4 +1,4 @@
-"""The port of Wyoming's clients, and how an event of theirs is read."""
+"""The TCP port of Wyoming's clients: read one event after another."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import ModelCard
 
-_MAX_BYTES = 1 << 20  # of data and payload; a chunk of Home Assistant is 2 KiB
+_MAX_BYTES = 1 << 20  # data and payload of an event; Home Assistant sends chunks of 2 KiB
 
 
 async def read_event(reader: StreamReader) -> bytes | None:
     """
-    Return the bytes of the next event: a line of JSON, and the data and payload that it announces.
+    Return the bytes of the next event: a line of JSON, then data and payload; None at the end.
 
     Raises:
-        ValueError: no such line, or more bytes than an event may have.
+        ValueError: the line is malformed, or the event is too long.
         EOFError: the connection ended within the event.
 
     """
@@ -38,7 +38,7 @@ async def read_event(reader: StreamReader) -> bytes | None:
     except (AttributeError, RecursionError, TypeError) as error:
         raise ValueError("expected a line with a JSON object") from error
     if size > _MAX_BYTES:
-        raise ValueError(f"expected lengths of up to {_MAX_BYTES} bytes together")
+        raise ValueError(f"expected data and payload of at most {_MAX_BYTES} bytes together")
     return line + await reader.readexactly(size)
 
 
@@ -50,5 +50,5 @@ def _open(card_of: Callable[[object], ModelCard]) -> Opening:
 
 @hookimpl
 def wlk_protocols() -> list[TcpRoute]:
-    """Return the port, which ``wlk-serve --listen wyoming=10300`` opens."""
+    """Return the route, whose port ``wlk-serve --listen wyoming=10300`` opens."""
     return [TcpRoute(protocol="wyoming", open=_open, read=read_event, refuse=error_event)]

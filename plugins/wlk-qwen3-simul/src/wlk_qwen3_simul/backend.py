@@ -1,4 +1,4 @@
-"""Open streams of either policy on a loaded model, whatever framework runs it."""
+"""Open streams with either policy on a loaded model, whatever framework runs it."""
 
 from __future__ import annotations
 
@@ -49,34 +49,36 @@ def loaded_backend(
     open_network: Callable[[tuple[tuple[int, int], ...]], Network],
 ) -> LoadedBackend[Engine]:
     """
-    Return the backend of a model whose weights are loaded; *open_network* takes alignment heads.
+    Return the backend around a loaded model; *open_network* builds the network for its heads.
 
-    Heads that nobody has found are those of the published model of the same size, with a warning.
+    If the alignment heads of the model are unknown, those of the published model of the same size
+    are used, with a warning.
 
     Raises:
         ModelNotFoundError: the tokenizer is damaged or belongs to another model.
-        OptionError: the alignment heads are invalid or do not fit, or the model has another size.
+        OptionError: the alignment heads are invalid or belong to another decoder, or they are
+            unknown and no published model has this size.
 
     """
     name = checkpoint.name
     layers, heads = text_config.num_hidden_layers, text_config.num_attention_heads
     known = find_heads(alignment_heads, checkpoint.directory, name=name, layers=layers, heads=heads)
-    found = known or likely_heads(width=text_config.hidden_size, layers=layers, heads=heads)
-    if found is None:
+    alignment = known or likely_heads(width=text_config.hidden_size, layers=layers, heads=heads)
+    if alignment is None:
         raise unknown_heads(name)
     if known is None:
         logger.warning(
             "the alignment heads of %s are unknown: its word times come from those of %s, and "
             "policy=alignatt is refused; find its own with: %s",
             name,
-            found.model,
+            alignment.model,
             DETECT_COMMAND,
         )
     engine = Engine(
-        network=open_network(found.pairs),
+        network=open_network(alignment.pairs),
         vocabulary=Vocabulary.read(checkpoint.directory),
         checkpoint=checkpoint,
-        by_self=found.row == "self",
+        by_self=alignment.row == "self",
         has_known_heads=known is not None,
     )
     return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)
@@ -86,11 +88,11 @@ def open_stream(
     engine: Engine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
     """
-    Return a function that makes a recognizer for a stream; see LoadedBackend.
+    Return a function that creates the recognizer of a stream; see LoadedBackend.
 
     Raises:
         OptionError: the checkpoint was not trained for the language, the prompt contains a special
-            token, or AlignAtt is to decide by heads that are unknown.
+            token, or AlignAtt is chosen and the alignment heads are unknown.
 
     """
     if config.policy == "alignatt" and not engine.has_known_heads:
@@ -103,23 +105,23 @@ def open_stream(
             f"the model {engine.checkpoint.name} recognises {', '.join(trained)} only, not "
             f"{config.language!r}; choose another model or leave the language out"
         )
-    texts = (config.options["keyterms"], config.options["prompt"])
-    prompt = " ".join(text for text in texts if text)
+    parts = (config.options["keyterms"], config.options["prompt"])
+    prompt = " ".join(part for part in parts if part)
     if special := engine.vocabulary.special_token_in(prompt):
         raise OptionError(
-            f"option prompt or keyterms contains {special!r}, which the model reads as a turn of "
-            "its conversation; leave it out"
+            f"option prompt or keyterms contains {special!r}, which the model reads as a "
+            "control token; leave it out"
         )
     options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])
-    make = _alignatt if config.policy == "alignatt" else _local_agreement
-    return partial(make, engine, config, calls, options)
+    recognizer = _alignatt if config.policy == "alignatt" else _local_agreement
+    return partial(recognizer, engine, config, calls, options)
 
 
 def warmup(engine: Engine, calls: EngineCalls) -> None:
     """
-    Run the model on silence as streams run it: a first call, and one over the KV cache.
+    Run the model on silence as a stream does: a first call, then one that reuses the KV cache.
 
-    Silence has no words, so one is forced on the second call as committed text is.
+    Silence has no words, so the second call is given one as committed text.
     """
     decode = calls.wrap(CachedDecoder(engine, DecodingOptions(max_new_tokens=2)))
     language = (engine.checkpoint.languages or ("en",))[0]

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
-BUFFER_SECONDS = 12.0  # one whole window of context and an open one
-MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the core's bound leaves
+BUFFER_SECONDS = 12.0  # a closed window of 8 s as context, and an open one
+MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # one window, and the core's maximum of buffer_seconds
 _Language = Annotated[str, Meta(pattern=f"^({'|'.join(LANGUAGES)})$")]
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """
-    The name and directory of a checkpoint, and its settings; a ``wlk.json`` declares these.
+    The name and directory of a checkpoint, and the settings that its ``wlk.json`` declares.
 
     Attributes:
         name: a size, a repository or a directory.
-        directory: of its files.
-        languages: those it was trained for; None for all of Qwen3-ASR's.
-        compute_type: the arithmetic it needs.
-        buffer_seconds: the buffer length of its best accuracy.
+        directory: where its files are.
+        languages: those it was trained for; None for all languages of Qwen3-ASR.
+        compute_type: the number format it needs.
+        buffer_seconds: the buffer length at which it is most accurate.
 
     """
 
@@ -44,14 +44,14 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def find(cls, model: str, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
-        """Return the settings of *model*, which may be pulled; raises ModelNotFoundError."""
+        """Return the settings of *model*, pulled if need be; raises ModelNotFoundError."""
         directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
         return cls.read(directory, name=model)
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
         """
-        Return the settings in *directory*; every one of them is optional.
+        Read the settings in *directory*; each field of wlk.json is optional.
 
         Raises:
             ModelNotFoundError: wlk.json is damaged, or has an invalid value.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 DIGITS = "digits"  #: the bundled checkpoint
 
-# The original layout, which torch and MLX both load.  torch also loads the `-hf` repositories, by
-# their full names.  The longer names are those of whisperlivekit.
+# Repositories in the original layout, which both torch and MLX load.  torch also loads the `-hf`
+# repositories, by their full names.  The longer aliases are those of whisperlivekit.
 MODELS = {
     DIGITS: "bundled",
     "0.6b": "Qwen/Qwen3-ASR-0.6B",

@@ -1,4 +1,4 @@
-"""The backends of wlk-qwen3-simul: declarations only, which import no framework."""
+"""Declare the backends of wlk-qwen3-simul, without importing a framework."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _spec(framework: str, device: Option, **fields: Any) -> BackendSpec:
         default_model="0.6b",
         model_files=FILES,
         max_delay=3.0,
-        # Of the digits checkpoint on the speech tier, on either framework.
+        # For the digits checkpoint in the speech tier, on either framework.
         bounds={"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12},
         requires=dict.fromkeys(requirements, f"pip install 'wlk-qwen3-simul[{framework}]'"),
         **fields,
@@ -86,7 +86,7 @@ QWEN3_SIMUL = _spec(
     "torch",
     standard_options.device(*TORCH_DEVICES),
     name="qwen3-simul",
-    summary="Qwen3-ASR on torch, made simultaneous; CPU, CUDA and Apple's MPS",
+    summary="Simultaneous Qwen3-ASR on torch; CPU, CUDA and Apple's MPS",
     preference=10,
     requires=("torch", "transformers"),
 )
@@ -95,10 +95,10 @@ QWEN3_MLX_SIMUL = _spec(
     "mlx",
     standard_options.device("cpu", "gpu"),
     name="qwen3-mlx-simul",
-    summary="Qwen3-ASR on MLX, made simultaneous; Apple Silicon, Linux on CPU and CUDA",
+    summary="Simultaneous Qwen3-ASR on MLX; Apple Silicon, Linux on CPU and CUDA",
     max_concurrent_calls=1,  # all threads share one MLX stream
     preference=12 if _IS_APPLE_SILICON else 8,
-    # mlx comes first, because on Linux its bare wheel cannot run and the extra brings one that can.
+    # mlx is checked first: on Linux its bare wheel cannot run, and the extra installs one that can.
     requires=("mlx", "mlx-qwen3-asr"),
 )
 

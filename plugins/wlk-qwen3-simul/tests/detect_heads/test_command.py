@@ -1,4 +1,4 @@
-"""The command that finds heads reads a model and a manifest, and writes a file that loads."""
+"""The command that finds heads reads a model and a manifest, and writes a valid heads file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_clip(folder, name):
 
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory):
-    """Return a manifest of some of the clips that come with wlk-core."""
+    """Return a manifest of some of the clips in wlk-core."""
     folder = tmp_path_factory.mktemp("clips")
     lines = [
         json.dumps(
@@ -51,7 +51,7 @@ def manifest(tmp_path_factory):
 
 
 def failure(capsys, *arguments):
-    """Run the command, which fails, and return the line that it prints."""
+    """Run the command, which has to fail, and return the line that it prints."""
     assert 1 == main([str(argument) for argument in arguments])
     errors = capsys.readouterr().err
     assert 1 == errors.count("\n")
@@ -59,7 +59,7 @@ def failure(capsys, *arguments):
 
 
 def test_random_weights_have_no_alignment_heads(checkpoint, manifest, tmp_path, capsys):
-    """The command reports that in one line, and writes nothing."""
+    """The command reports the fault in one line, and writes nothing."""
     output = tmp_path / "heads.json"
 
     assert "no head of" in failure(capsys, checkpoint, "--manifest", manifest, "--output", output)
@@ -67,7 +67,7 @@ def test_random_weights_have_no_alignment_heads(checkpoint, manifest, tmp_path, 
 
 
 def test_a_clip_shorter_than_its_words_is_refused(checkpoint, tmp_path, capsys):
-    """Times of another recording would find wrong heads."""
+    """Word times of another recording would lead to wrong heads."""
     words = [{"text": "zero", "start": 500.0, "end": 501.0}]
     path = tmp_path / "clips.jsonl"
     line = {"audio": write_clip(tmp_path, "fast"), "words": words}
@@ -78,7 +78,7 @@ def test_a_clip_shorter_than_its_words_is_refused(checkpoint, tmp_path, capsys):
 
 
 def test_without_torch_the_command_names_what_installs_it(manifest, monkeypatch, capsys):
-    """It fails with the pip command on standard error, and without a traceback."""
+    """It prints the pip command on standard error, without a traceback."""
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "wlk_qwen3_simul.detect_heads.clips", raising=False)
 
@@ -88,7 +88,7 @@ def test_without_torch_the_command_names_what_installs_it(manifest, monkeypatch,
 
 @pytest.mark.slow
 def test_the_command_finds_the_heads_that_the_digits_ship_with(manifest, tmp_path, capsys):
-    """Clips of other voices give the same row, and heads that include the best ones."""
+    """Clips of other voices lead to the same row, and to heads that include the best ones."""
     output = tmp_path / "heads.json"
     shipped = AlignmentHeads.from_json((BUNDLED["digits"] / HEADS_FILE).read_bytes(), name="")
 

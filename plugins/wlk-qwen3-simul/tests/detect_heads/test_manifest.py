@@ -1,4 +1,4 @@
-"""Manifests of clips: lines of JSON, words with times."""
+"""Manifests of clips: JSON lines with words and their times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_example_of_the_messages_is_a_line(tmp_path):
 
 
 def test_words_may_be_written_as_those_of_the_bench(tmp_path):
-    """A manifest of wlk-bench has the words of a clip as lists."""
+    """A manifest of wlk-bench has words as lists."""
     line = json.dumps({"audio": "clip.wav", "words": [["hello", 0.31, 0.74]]})
 
     assert read_manifest(written(tmp_path, line)) == read_manifest(written(tmp_path, EXAMPLE))
@@ -34,7 +34,7 @@ def test_words_may_be_written_as_those_of_the_bench(tmp_path):
 
 @pytest.mark.parametrize(("language", "text"), [("en", "a b"), ("ko", "a b"), ("zh", "ab")])
 def test_words_are_joined_as_their_language_is_written(language, text):
-    """Some languages are written with spaces between words, and some without."""
+    """Some languages are written with spaces between words, others without."""
     words = tuple(ClipWord(text=text, start=0.0, end=1.0) for text in "ab")
     clip = Clip(audio=None, language=language, words=words)
 
@@ -59,7 +59,7 @@ def test_an_invalid_line_is_refused_with_its_number_and_an_example(tmp_path, lin
 
 
 def test_an_unknown_language_and_a_manifest_without_clips_are_refused(tmp_path):
-    """A header names the language, and without clips there are no scores."""
+    """The header needs the name of the language, and the scores need clips."""
     line = json.dumps({"audio": "a.wav", "language": "la", "words": []})
 
     with pytest.raises(OptionError, match=r"expected language as one of ar, cs, .* zh, got 'la'"):

@@ -1,4 +1,4 @@
-"""Alignment heads: the files of them, and where those of a model are found."""
+"""Alignment heads: their files, and which ones a model gets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL_FILE = str(PUBLISHED / "qwen3-asr-0.6b.json")
 
 
 def content(**changes):
-    """Return the content of a heads file of a decoder with 3 layers of 4 heads."""
+    """Return the content of a heads file for a decoder with 3 layers of 4 heads."""
     table = {
         "format": 1,
         "model": "mine",
@@ -40,7 +40,7 @@ def content(**changes):
 
 
 def compact(**changes):
-    """Return a heads file of whisperlivekit, for the same decoder."""
+    """Return a whisperlivekit heads file for the same decoder."""
     table = {
         "model": "theirs",
         "num_layers": 3,
@@ -57,7 +57,7 @@ def compact(**changes):
     st.none() | st.floats(0, 1),
 )
 def test_heads_are_read_back_as_they_were_written(pairs, row, score):
-    """The order, which is that of their scores, is kept; the pairs come in rising order."""
+    """They stay in the order of their scores; `pairs` are in ascending order."""
     best = tuple(AlignmentHead(layer=layer, head=head, score=score) for layer, head in pairs)
     heads = AlignmentHeads(
         model="m", layers=28, heads=16, row=row, best=best, chance=score, source="s"
@@ -80,7 +80,7 @@ def test_heads_are_read_back_as_they_were_written(pairs, row, score):
     ],
 )
 def test_a_file_that_is_damaged_or_contradicts_itself_is_refused(text, claim, tmp_path):
-    """The message is one line that begins with the name of the file."""
+    """The message is one line that begins with the file name."""
     file = tmp_path / "heads.json"
     file.write_text(text, encoding="latin-1")
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_damaged_or_contradicts_itself_is_refused(text, claim, tm
     ],
 )
 def test_the_published_heads_of_both_sizes_are_found(names, model, best, tmp_path):
-    """They are found by an alias, a repository or a conversion, or a directory of that name."""
+    """An alias, a repository, a conversion and a directory with that name all lead to them."""
     directory = tmp_path / model.partition("/")[2]
     directory.mkdir()
     for name in (*names, str(directory)):
@@ -114,7 +114,7 @@ def test_the_published_heads_of_both_sizes_are_found(names, model, best, tmp_pat
     ("text", "row", "chance"), [(content(), "predict", 0.1), (compact(), "self", None)]
 )
 def test_a_checkpoint_has_heads_of_its_own(text, row, chance, tmp_path):
-    """The file is one of this program or of whisperlivekit."""
+    """The file comes from this program or from whisperlivekit."""
     (tmp_path / HEADS_FILE).write_text(text, encoding="utf-8")
     heads = find_heads(None, tmp_path, name="mine", layers=3, heads=4)
 
@@ -127,7 +127,7 @@ def test_a_checkpoint_has_heads_of_its_own(text, row, chance, tmp_path):
     [(1024, 28, SMALL), (2048, 28, LARGE), (1024, 4, None), (1, 28, None)],
 )
 def test_a_model_of_another_owner_has_likely_heads_at_most(width, layers, model, tmp_path):
-    """Further training may have moved those of the published model of the same size."""
+    """Fine-tuning may have moved the heads away from those of the published model."""
     heads = likely_heads(width=width, layers=layers, heads=16)
 
     assert find_heads(None, tmp_path, name="owner/Qwen3-ASR-0.6B", **REAL) is None
@@ -135,11 +135,11 @@ def test_a_model_of_another_owner_has_likely_heads_at_most(width, layers, model,
 
 
 def test_heads_of_another_model_are_refused(tmp_path):
-    """Both sizes have 28 layers of 16 heads, so that the file names its model."""
-    with pytest.raises(OptionError, match=f"heads of {SMALL}, and the model is .*; leave"):
+    """Both sizes have 28 layers of 16 heads, so the model in the file tells them apart."""
+    with pytest.raises(OptionError, match=f"heads of {SMALL}, but the model is .*; leave"):
         find_heads(SMALL_FILE, tmp_path, name=f"{LARGE}-hf", **REAL)
     with pytest.raises(
-        OptionError, match=r"28 layers of 16 heads, and this decoder has 4 of 8.*detect_heads"
+        OptionError, match=r"28 layers of 16 heads, but this decoder has 4 of 8.*detect_heads"
     ):
         find_heads(None, tmp_path, name=SMALL, layers=4, heads=8)
 
@@ -149,7 +149,7 @@ def test_heads_of_another_model_are_refused(tmp_path):
     st.sampled_from(["predict", "self"]),
 )
 def test_a_list_of_heads_begins_with_its_row(pairs, row):
-    """Read at the other row, every head is as good as chance; a list may be long."""
+    """Read at the other row, every head is no better than chance; a list can be long."""
     text = f"{row}:" + ", ".join(f"{layer}.{head}" for layer, head in pairs)
     heads = find_heads(text, PUBLISHED, name="digits", **REAL)
 
@@ -167,6 +167,6 @@ def test_a_list_of_heads_begins_with_its_row(pairs, row):
     ],
 )
 def test_an_invalid_option_is_refused_with_what_is_expected(text, message, tmp_path):
-    """The message shows how heads are written, or which the decoder has."""
+    """The message shows how heads are written, or which heads the decoder has."""
     with pytest.raises(OptionError, match=message):
         find_heads(text, tmp_path, name="digits", layers=3, heads=4)

@@ -17,7 +17,7 @@ from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import TEXT_START
 
 RATE = 16_000
-WINDOW = 2 * RATE  # of the toy
+WINDOW = 2 * RATE  # samples in a window of the toy
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def engine(toy, vocabulary):
 
 
 def engine_of(toy, vocabulary, **scales):
-    """Return an engine around a toy with some special tokens made likelier."""
+    """Return an engine around a toy for which some special tokens are more likely."""
     network = toy(seed=11, vocabulary=330)
     for name, scale in scales.items():
         network.out[:, IDS[name](vocabulary)] *= scale
@@ -63,7 +63,7 @@ def call(
 
 
 def summary(hypothesis):
-    """Return everything of the words that two calls are compared by."""
+    """Return everything in the words that has to be equal in two calls."""
     return [
         (word.text, word.frames, [token.id for token in word.tokens], word.start)
         for word in hypothesis.words
@@ -77,7 +77,7 @@ def summary(hypothesis):
     st.tuples(st.sampled_from(["en", None]), st.integers(0, 3), st.sampled_from([None, 0, 8, 40])),
 )
 def test_every_call_returns_what_a_fresh_decoder_would(toy, vocabulary, lengths, seed, choice):
-    """The audio grows, words are committed, windows close, and the buffer is cut."""
+    """That holds while audio grows, words are committed, windows close and the buffer is cut."""
     engine = engine_of(toy, vocabulary, text_start=10.0)
     language, taken, rewind = choice
     audio = noise(sum(lengths), seed)
@@ -101,7 +101,7 @@ def test_every_call_returns_what_a_fresh_decoder_would(toy, vocabulary, lengths,
 
 
 def test_the_end_of_a_dropped_word_is_left_out(engine, vocabulary):
-    """Whole audio tokens of the remainder are not run, and the shortened window is cached."""
+    """The audio tokens of the remainder are not run, and the shortened window is cached."""
     audio, options = noise(2.5), DecodingOptions(max_new_tokens=4)
     decoder = CachedDecoder(engine, options)
     positions, results = [], []
@@ -127,7 +127,7 @@ def test_only_new_positions_are_run(engine, vocabulary):
         call(decoder, audio[: second * RATE])
         positions.append(network.forwards[0])
     prompt = ChatPrompt.build(vocabulary)
-    closed, opened, draft = 26, 26, 4  # tokens of a window that has just closed, and of an open one
+    closed, opened, draft = 26, 26, 4  # tokens: a window just closed, the open one, the draft
 
     after_audio = len(prompt.after_audio) + len(prompt.header("en"))
     assert max(positions[1:]) <= closed + opened + after_audio + draft
@@ -135,7 +135,7 @@ def test_only_new_positions_are_run(engine, vocabulary):
 
 
 def test_a_forward_that_fails_halfway_leaves_no_trace(engine, monkeypatch):
-    """The same call, made again, returns what it would have returned; so after no KV cache."""
+    """The same call succeeds when repeated, also after a KV cache could not be created."""
     audio, network = noise(5.0), engine.network
     decoder, sane = (CachedDecoder(engine, DecodingOptions(max_new_tokens=6)) for _ in range(2))
     call(decoder, audio[: 3 * RATE])
@@ -154,23 +154,23 @@ def test_a_forward_that_fails_halfway_leaves_no_trace(engine, monkeypatch):
 
 
 def exhausted():
-    """Fail as a device without memory for another KV cache."""
+    """Fail like a device without memory for another KV cache."""
     raise MemoryError
 
 
 def test_work_is_counted(engine):
-    """Frames, positions, forwards and transfers are those that the network counted."""
+    """The counts of frames, positions, forwards and transfers equal those of the network."""
     network = engine.network
     result = call(CachedDecoder(engine, DecodingOptions(max_new_tokens=5)), noise(2.5))
 
-    # The window of 2 s and the half second after it, which is encoded as a whole one.
+    # The window of 2 s, and the half second after it, which counts as a whole one.
     assert 100 * network.encoded == result.work.encoder_frames == 300
     assert sum(network.forwards) == result.work.decoder_positions
     assert len(network.forwards) == result.work.decoder_forwards == result.work.host_syncs
 
 
 def test_a_model_that_never_emits_a_language_is_an_error(engine):
-    """It would be silent for ever; the error changes nothing, and a given language works."""
+    """It would never return a word.  The error changes no state, and setting the language helps."""
     audio = noise(3.0)
     decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=30))
     with pytest.raises(BackendError, match="set the language") as caught:
@@ -182,7 +182,7 @@ def test_a_model_that_never_emits_a_language_is_an_error(engine):
 
 
 def test_a_text_that_ends_at_once_is_silence(toy, vocabulary):
-    """Silence needs no header where the language is to be detected."""
+    """Silence needs no header, even if the language has to be detected."""
     engine = engine_of(toy, vocabulary, ends=20.0)
     result = call(CachedDecoder(engine, DecodingOptions()), noise(3.0), language=None)
 
@@ -203,8 +203,8 @@ def test_a_text_that_ends_at_once_is_silence(toy, vocabulary):
 def test_the_budget_is_for_all_audio_after_the_committed_words(
     toy, vocabulary, committed, uncommitted
 ):
-    """Audio counts that is new, or was decoded before without its words being committed."""
-    # Without ids that end a text only the budget stops the decoder, which falls into no loop.
+    """New audio counts, and so does audio decoded earlier whose words are not committed."""
+    # Without end ids only the budget stops the decoder, which does not fall into a loop.
     engine = Engine(
         network=toy(seed=1, vocabulary=330),
         vocabulary=attrs.evolve(vocabulary, end_ids=frozenset()),

@@ -1,4 +1,4 @@
-"""A draft changes what a decoding costs, never its tokens, each of which has its frame."""
+"""A draft changes the cost of decoding, never its tokens; each token has a frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wlk_qwen3_simul.engine.network import DecoderOutput
 PROMPT = (1, 2, 3)
 
 
-def run(network, *, draft=(), ends=frozenset({5}), room=20, halt=None):
+def run(network, *, draft=(), ends=frozenset({5}), max_tokens=20, halt=None):
     """Return the decoding after the prompt, and its KV cache."""
     kv_cache = network.new_kv_cache()
     result = decode(
@@ -28,7 +28,7 @@ def run(network, *, draft=(), ends=frozenset({5}), room=20, halt=None):
         [],
         forced=PROMPT,
         draft=draft,
-        room=room,
+        max_tokens=max_tokens,
         ends=ends,
         audio=(0, 2),
         halt=halt,
@@ -53,7 +53,7 @@ def astray(rewind):
     st.sampled_from([None, *map(astray, (0, 1, 3))]),
 )
 def test_the_text_is_that_without_a_draft(toy, seed, guess, right, halt):
-    """The draft may be right at first and wrong then, right all along, or never right."""
+    """The draft may be right at first and then wrong, right throughout, or never right."""
     network = toy(seed=seed, vocabulary=40)
     endless, _ = run(network, ends=frozenset())  # a draft may continue after the end
     plain, _ = run(network, halt=halt)
@@ -67,20 +67,20 @@ def test_the_text_is_that_without_a_draft(toy, seed, guess, right, halt):
 
 
 def test_a_draft_that_is_right_takes_one_forward(toy):
-    """Its verification also costs a single transfer to the host."""
+    """Verifying it also takes a single transfer to the host."""
     network = toy(seed=3)
-    plain, _ = run(network, room=9)
-    drafted, _ = run(network, room=9, draft=plain.ids)
+    plain, _ = run(network, max_tokens=9)
+    drafted, _ = run(network, max_tokens=9, draft=plain.ids)
 
     assert 1 == drafted.work.decoder_forwards == drafted.work.host_syncs
     assert len(plain.ids) + 1 == plain.work.decoder_forwards
 
 
 def test_a_loop_ends_the_text(toy):
-    """A decoder that repeats itself for ever is stopped, and the result contains the loop."""
+    """A decoder that repeats itself endlessly is stopped, and the result names the loop."""
     network = toy(seed=1, sharpness=0.0)  # every token is as likely as token 0
-    result, _ = run(network, room=200)
-    drafted, _ = run(network, room=200, draft=[0] * (LOOP_TIMES + 5))
+    result, _ = run(network, max_tokens=200)
+    drafted, _ = run(network, max_tokens=200, draft=[0] * (LOOP_TIMES + 5))
 
     assert not result.ended
     assert (result.ids, result.loop) == (drafted.ids, drafted.loop)
@@ -89,7 +89,7 @@ def test_a_loop_ends_the_text(toy):
 
 
 def test_overflow_is_an_error_and_not_a_text(toy):
-    """Logits that are not finite mean that the model needs another number format."""
+    """Logits that are not finite mean that the model needs another dtype."""
     network = toy(seed=2)
     network.out[:] = float("nan")
 
@@ -98,7 +98,7 @@ def test_overflow_is_an_error_and_not_a_text(toy):
 
 
 def test_frames_count_the_audio_tokens_that_were_left_out():
-    """Token 13 of a window is the first of its second second, at frame 25."""
+    """Each second has 13 tokens: token 13 of a window starts at frame 25, after one second."""
     attention = np.zeros((1, 20), dtype=np.float32)
     attention[0, 11] = 1.0
     one = np.ones(1, dtype=np.float32)
@@ -110,7 +110,7 @@ def test_frames_count_the_audio_tokens_that_were_left_out():
 
 
 def test_a_token_has_the_frame_of_the_step_its_heads_attend_at():
-    """That is the step that predicted it or was fed it; a step without audio has no frame."""
+    """That step predicts the token or has it as input; one that ignores the audio has no frame."""
     steps = [DecoderStep(7, -0.1, 10), DecoderStep(8, -0.2, None), DecoderStep(9, -0.3, 30)]
     predicted = align_tokens([7, 8], steps, by_self=False)
     fed = align_tokens([7, 8], steps, by_self=True)

@@ -1,4 +1,4 @@
-"""The incremental encoder returns at every step what encoding everything at once would."""
+"""At every step the incremental encoder returns what encoding everything at once would."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def vectors(encoded):
     st.integers(0, 999),
 )
 def test_at_every_step_the_tokens_are_those_of_the_whole(toy, kind, steps, seed):
-    """The chunks of the audio, and the moment at which the floor rises, make no difference."""
+    """Neither the chunks of the audio nor the moment at which the floor rises matters."""
     network = toy()
     audio = sounds(kind, sum(steps) + 0.1, seed)
     encoder = IncrementalEncoder(network)
@@ -57,7 +57,7 @@ def test_at_every_step_the_tokens_are_those_of_the_whole(toy, kind, steps, seed)
 
 
 def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
-    """The same objects come back, and the work of a call does not grow with the utterance."""
+    """Calls return the same objects, and their work does not grow with the utterance."""
     network = toy()
     audio = sounds("loud", 30.0, 1)
     encoder = IncrementalEncoder(network)
@@ -77,9 +77,9 @@ def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
 @pytest.mark.parametrize("more", [1, 30, 200, 16_000])
 def test_a_cut_leaves_the_other_windows_as_they_are(toy, more):
     """
-    After a cut the tokens are those of the utterance, without the first of them.
+    After a cut the tokens are those of the whole utterance without the first ones.
 
-    The last frame before a cut at the end of the audio is final only once more audio follows.
+    The last frame before a cut at the end of the audio becomes final only when more audio follows.
     """
     network = toy()
     audio = sounds("loud", 7.0, 6)[: 6 * RATE + more]

@@ -1,4 +1,4 @@
-"""Log-mel frames are those of transformers, however the audio comes, and tokens divide them."""
+"""Log-mel frames equal those of transformers, in whatever chunks the audio arrives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wlk_qwen3_simul.engine.mel import MelStream, normalise
 
 
 def frames_of(chunks, *, bands=128):
-    """Return a stream that received *chunks*, and all of its frames at this moment."""
+    """Return a stream that has received *chunks*, and all of its frames so far."""
     stream = MelStream(bands)
     for chunk in chunks:
         stream.push(chunk)
@@ -21,7 +21,7 @@ def frames_of(chunks, *, bands=128):
 
 @pytest.mark.parametrize("samples", [1, 150, 200, 201, 360, 7999, 8000, 16_000, 16_161, 50_000])
 def test_frames_are_those_of_transformers(samples):
-    """Audio may have any length, also less than one frame or than the least that is padded."""
+    """Audio may have any length, even shorter than a frame or than the length it is padded to."""
     pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
     transformers = pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
     audio = np.random.default_rng(samples).normal(size=samples).astype(np.float32) * 0.1
@@ -37,7 +37,7 @@ def test_frames_are_those_of_transformers(samples):
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 4000), min_size=1, max_size=12), st.integers(0, 99))
 def test_frames_do_not_depend_on_how_the_audio_was_cut(lengths, seed):
-    """Final frames stay, and the provisional ones are those of the audio so far."""
+    """Final frames never change, and provisional ones are those of the audio so far."""
     audio = np.random.default_rng(seed).normal(size=sum(lengths)).astype(np.float32)
     chunks = np.split(audio, np.cumsum(lengths)[:-1])
     _, whole = frames_of([audio], bands=20)
@@ -50,7 +50,7 @@ def test_frames_do_not_depend_on_how_the_audio_was_cut(lengths, seed):
     ("frames", "tokens"), [(1, 1), (8, 1), (9, 2), (99, 13), (100, 13), (101, 14), (800, 104)]
 )
 def test_a_second_has_thirteen_tokens_and_a_rest_one_for_every_80_ms(frames, tokens):
-    """The last token of a second stands for half a stride; all begin at exact times."""
+    """The last token of a second stands for half a stride; all tokens start at exact times."""
     seconds = frame_of_token(tokens) * FRAME_SECONDS
 
     assert tokens == token_count(frames)

@@ -1,4 +1,4 @@
-"""The ids around the audio are those the model was trained with."""
+"""The ids around the audio are those that the model was trained with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ours(language, hotwords, *, audio):
     ("language", "hotwords"), [(None, ""), (None, "Ann, Köln"), ("de", "Ann, Köln"), ("yue", "")]
 )
 def test_the_ids_are_those_of_a_transcription_request_of_transformers(language, hotwords):
-    """Turns, hotwords and header agree, and there are as many audio tokens."""
+    """Turns, hotwords and header agree, and so does the number of audio tokens."""
     pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
     transformers = pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
     processor = transformers.Qwen3ASRProcessor.from_pretrained(BUNDLED["digits"])
@@ -53,7 +53,7 @@ def test_a_header_is_read_as_it_is_written(vocabulary, code):
 
 @pytest.mark.parametrize("name", ["None", "Klingon", ""])
 def test_an_unknown_language_has_no_code(vocabulary, name):
-    """The model writes None for audio without speech; unknown names are not guessed at."""
+    """The model emits None for audio without speech; unknown names are not guessed."""
     text_start = vocabulary.special_ids["<asr_text>"]
     ids = [*vocabulary.encode(f"language {name}"), text_start]
 
@@ -63,5 +63,5 @@ def test_an_unknown_language_has_no_code(vocabulary, name):
 
 @pytest.mark.parametrize("text", ["language Eng", "", "x" * 99])
 def test_output_without_the_start_of_a_text_has_no_header(vocabulary, text):
-    """Neither an incomplete header nor a text without one is a transcript."""
+    """Neither an incomplete header nor text without a header is a transcript."""
     assert read_header(vocabulary.encode(text), vocabulary) is None

@@ -1,4 +1,4 @@
-"""Word times come from the attention and are tightened to the speech."""
+"""Word times come from the attention, tightened to the speech."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE = 16_000
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 def test_a_word_begins_and_ends_with_its_speech(seed, share):
-    """The attention may lie anywhere inside the word, and a token beside it."""
+    """The attention may lie anywhere inside the word, or up to a token beside it."""
     clip = connected_digits(8, seed=seed, gap=(0.15, 0.5))
     rng = np.random.default_rng(seed)
     inside = [word.start + share * (word.end - word.start) - 0.04 for word in clip.words]
@@ -37,7 +37,7 @@ def test_a_word_begins_and_ends_with_its_speech(seed, share):
     st.integers(0, 99),
 )
 def test_words_stay_in_order_and_after_the_committed_text(attended, samples, floor, seed):
-    """Word starts never go back and never precede the floor, whatever the attention and audio."""
+    """For any attention and audio, word starts never go back and never precede the floor."""
     audio = np.random.default_rng(seed).normal(size=samples).astype(np.float32)
     spans = [(seconds, seconds) for seconds in sorted(attended)]
     times = word_times(spans, audio, floor=floor)

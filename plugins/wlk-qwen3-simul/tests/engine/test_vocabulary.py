@@ -14,7 +14,7 @@ from wlk_qwen3_simul.engine.vocabulary import TEXT_START, Vocabulary
 
 @given(st.text(max_size=40))
 def test_the_bytes_of_a_text_are_those_of_its_tokens(vocabulary, text):
-    """This holds in any script, and where a character is divided among tokens."""
+    """This holds in any script, even if a character is divided among tokens."""
     text = "".join(letter for letter in text if vocabulary.special_token_in(letter) is None)
     ids = vocabulary.encode(text)
     joined = b"".join(vocabulary.bytes_of(token) for token in ids)
@@ -23,7 +23,7 @@ def test_the_bytes_of_a_text_are_those_of_its_tokens(vocabulary, text):
 
 
 def test_the_original_files_make_the_same_tokens_as_a_whole_tokenizer(tiny, tmp_path, vocabulary):
-    """The published repositories hold vocab.json and merges.txt alone."""
+    """The published repositories have only vocab.json and merges.txt."""
     tiny.write_tokenizer(tmp_path, is_whole=False)
     apart = Vocabulary.read(tmp_path)
     text = " hello world, language English 123 今天天气 don't"
@@ -35,7 +35,7 @@ def test_the_original_files_make_the_same_tokens_as_a_whole_tokenizer(tiny, tmp_
 
 
 def test_a_tokenizer_without_the_token_that_begins_a_text_is_refused(tiny, tmp_path):
-    """It belongs to another model, and no text would ever begin."""
+    """It belongs to another model, and no transcript would ever begin."""
     tokens = [token for token in tiny.SPECIAL_TOKENS if token != TEXT_START]
     tiny.write_tokenizer(tmp_path, special_tokens=tokens)
 
@@ -51,7 +51,7 @@ def test_a_directory_without_a_tokenizer_is_refused_with_what_is_expected(tmp_pa
 
 @pytest.mark.parametrize(("value", "ends"), [(7, {7}), ([7, 8], {7, 8}), (None, set())])
 def test_end_ids_are_also_those_of_the_generation_config(tiny, tmp_path, vocabulary, value, ends):
-    """`eos_token_id`, which is one id, a list or null, is added to the tokenizer's own."""
+    """`eos_token_id`, which is an id, a list or null, is added to those of the tokenizer."""
     tiny.write_tokenizer(tmp_path)
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")

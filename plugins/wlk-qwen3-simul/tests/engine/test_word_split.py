@@ -1,4 +1,4 @@
-"""Words of any script have whole characters and their own spacing, and lose no text."""
+"""Words of any script consist of whole characters with their spacing, and lose no text."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def texts(vocabulary, text, *, is_complete=True):
     ],
 )
 def test_a_word_has_its_own_spacing(vocabulary, text, words):
-    """Spaces begin words, letters of unspaced scripts are words, punctuation closes them."""
+    """A space begins a word, a letter of an unspaced script is a word, punctuation ends one."""
     assert words == texts(vocabulary, text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
 def test_words_joined_are_the_text(vocabulary, text):
-    """Spaces are lost at the edges only, no space is added, and no character is broken."""
+    """Spaces are lost only at the edges, no space is added, and no character is broken."""
     ids = vocabulary.encode(text)
     words = split_words(ids, vocabulary, is_complete=True)
     whole = vocabulary.decode(ids)
@@ -48,7 +48,7 @@ def test_words_joined_are_the_text(vocabulary, text):
 
 @given(st.text("aé 今\U0001f600", max_size=12), st.integers(0, 40))
 def test_bytes_of_an_unfinished_character_wait(vocabulary, text, count):
-    """Cut anywhere, the words so far are the first words of the whole."""
+    """Wherever the tokens are cut, the words so far are the first words of the whole."""
     ids = vocabulary.encode(text)
     cut = split_words(ids[:count], vocabulary, is_complete=False)
     whole = split_words(ids, vocabulary, is_complete=True)

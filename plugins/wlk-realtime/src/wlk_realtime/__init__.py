@@ -1,1 +1,1 @@
-"""A realtime server as a backend of wlk-core."""
+"""Use a realtime server as a backend of wlk-core."""

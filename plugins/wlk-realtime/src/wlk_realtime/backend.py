@@ -1,4 +1,4 @@
-"""Open streams of a model at a server: the backend `realtime`."""
+"""The backend `realtime`: open streams on a model that a server runs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A server transcribes; what it cannot do for a stream is not declared.
+# The protocol offers transcription of single streams only.
 _NOT_OVER_THE_WIRE = frozenset({"translation", "batching"})
-_OWN = frozenset({"speaker-turns"})  # turns are applied here
+_LOCAL_CAPABILITIES = frozenset({"speaker-turns"})  # the client applies speaker turns itself
 
 
 class RealtimeBackend(LoadedBackend[Server]):
     """
-    A LoadedBackend whose declaration is that of its server, once it was reached.
+    A LoadedBackend that declares what its server declares.
 
-    Loading sends nothing; the first stream, `warmup` or `declared` reaches the server.
+    Loading sends nothing; the first stream, `warmup` or `declared` connects to the server.
     """
 
     def __init__(self, spec: BackendSpec, server: Server, *, model: str | None) -> None:
@@ -41,7 +41,7 @@ class RealtimeBackend(LoadedBackend[Server]):
 
     def declared(self) -> BackendSpec:
         """
-        Return what this backend and its server declare together.
+        Return the spec, updated with the declaration of the server.
 
         Raises:
             BackendError: the server cannot be reached or is not a realtime server.
@@ -51,7 +51,7 @@ class RealtimeBackend(LoadedBackend[Server]):
         if not self._is_declared:
             self.spec = attrs.evolve(
                 self.spec,
-                capabilities=(declaration.capabilities - _NOT_OVER_THE_WIRE) | _OWN,
+                capabilities=(declaration.capabilities - _NOT_OVER_THE_WIRE) | _LOCAL_CAPABILITIES,
                 languages=declaration.languages,
                 max_delay=declaration.max_delay,
                 bounds=declaration.bounds,
@@ -72,7 +72,7 @@ class RealtimeBackend(LoadedBackend[Server]):
         return super().create_processor(language=language, task=task, **options)
 
     def warmup(self) -> None:
-        """Let the server decode a second of silence; see Backend."""
+        """Have the server decode a second of silence; see Backend."""
         self.declared()
         super().warmup()
 
@@ -87,7 +87,7 @@ def load(
     timeout_seconds: float = 30.0,
 ) -> RealtimeBackend:
     """
-    Prepare a client of the server that *model* names; nothing is sent to it.
+    Prepare a backend for the server at the address *model*, without connecting to it.
 
     Raises:
         ModelNotFoundError: *model* is not the address of a server.
@@ -123,7 +123,7 @@ def _open_stream(
         server.check_language(config.language)
     ask = calls.wrap(server.ask)
 
-    def make() -> RemoteRecognizer:
+    def make_recognizer() -> RemoteRecognizer:
         client = server.open_client()
         return RemoteRecognizer(
             partial(ask, client),
@@ -133,11 +133,11 @@ def _open_stream(
             can_force="language-forcing" in declaration.capabilities,
         )
 
-    return make
+    return make_recognizer
 
 
 def _warm_up(server: Server, calls: EngineCalls) -> None:
-    """Let the server decode a second of silence, which tests address, key and model."""
+    """Have the server decode a second of silence, which tests address, key and model."""
     recognizer = _open_stream(server, StreamConfig(options={"prompt": None}), calls)()
     try:
         recognizer.feed(np.zeros(SAMPLE_RATE, np.float32))

@@ -1,4 +1,4 @@
-"""The backend of this distribution; importing this module does not import a client."""
+"""Declare the backend `realtime`; importing this module imports no network client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# What any server may have.  A loaded backend declares what its server does.
+# Everything that a server can offer.  A loaded backend declares what its own server offers.
 REALTIME = BackendSpec(
     name="realtime",
     api=1,
@@ -20,20 +20,20 @@ REALTIME = BackendSpec(
         Option(
             name="api_key_env",
             default="WLK_REALTIME_API_KEY",
-            help="name of the environment variable that holds the key for the server; not set for "
-            "none",
+            help="name of the environment variable that holds the key for the server; leave the "
+            "variable unset to send no key",
         ),
         Option(
             name="ca_file",
-            help="file of the certificates (PEM) that a wss:// server is checked with; none takes "
-            "those of the system",
+            help="file of certificates (PEM) to verify a wss:// server with; without it, those of "
+            "the system are used",
             former_names=("ca_cert", "cafile", "ssl_cert_file"),
         ),
         Option(
             name="dialect",
             default="auto",
             choices=("auto", "openai", "vllm"),
-            help="messages that the server must speak; auto takes those of its greeting",
+            help="protocol that the server must speak; auto detects it from the server's greeting",
         ),
         Option(
             name="timeout_seconds",
@@ -41,7 +41,7 @@ REALTIME = BackendSpec(
             default=30.0,
             minimum=0.1,
             maximum=600.0,
-            help="seconds after which a call fails, connecting and connecting again included",
+            help="seconds after which a call fails, connecting and reconnecting included",
         ),
         standard_options.PROMPT,
     ),
@@ -56,10 +56,10 @@ REALTIME = BackendSpec(
             "bounded-state",
         }
     ),
-    languages=tuple(NAMES),  # what a server may declare
+    languages=tuple(NAMES),  # every code that a server can declare
     max_delay=3.0,
-    max_concurrent_calls=64,  # a call waits for the network, not for this machine
-    preference=None,  # never a default, because it sends audio away
+    max_concurrent_calls=64,  # a call mostly waits for the network
+    preference=None,  # never a default, because it sends audio to another machine
     requires={"websockets": "pip install wlk-realtime"},
 )
 

@@ -1,4 +1,4 @@
-"""The messages of a session at each kind of server, one by one."""
+"""Each dialect sends and validates the messages of its kind of server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def marks():
 
 
 def openai():
-    """Return an open session at a server with OpenAI's messages."""
+    """Return an open session at a server that speaks OpenAI's protocol."""
     dialect = OpenAiDialect(OpenAiServer())
     session = {"type": "transcription", "audio": {"input": {"turn_detection": None}}}
     dialect.receive(event("session.updated", session=session))
@@ -66,13 +66,13 @@ def marked(name="1", **fields):
 
 
 def word(**changes):
-    """Return an answer with a word."""
+    """Return an answer to a mark with one word."""
     record = {"text": " one", "start": 0.1, "end": 0.2, "probability": 0.25, **changes}
     return marked(tokens=[record])
 
 
 def delta(text=""):
-    """Return the text of a step at vLLM."""
+    """Return the delta of a step at vLLM."""
     return event("transcription.delta", delta=text)
 
 
@@ -107,7 +107,7 @@ def done(tokens):
         (openai, [event("error", error={"message": "no", "code": "x"})], "'no' .'x'"),
         (openai, [event("session.updated", session=[])], "without turn detection"),
         (vllm, [event("transcription.delta", delta=7)], "expected delta as text"),
-        (vllm, [delta()] * 5, "text 5 came for 4 steps"),
+        (vllm, [delta()] * 5, "got delta 5 for 4 steps"),
         (vllm, [delta("<asr_text>one")], "Qwen3-ASR"),
         (vllm, [done(0)], "max_model_len"),
         (vllm, [event("error", error="no\nmemory", code="processing_error")], "no memory"),
@@ -134,7 +134,7 @@ def test_a_wrong_message_is_an_error(opened, messages, problem):
     ],
 )
 def test_text_without_audio_is_an_error(opened, message):
-    """It belongs to nothing; as does an end that comes twice."""
+    """The same holds for the end of a generation that has not begun."""
     with pytest.raises(ServerMessageError):
         opened().receive(message)
 
@@ -150,7 +150,7 @@ def test_text_without_audio_is_an_error(opened, message):
     ],
 )
 def test_an_error_of_the_server_ends_the_request(opened, kind, code, is_retryable):
-    """What another session would repeat is not retryable; an engine that failed is."""
+    """An error that would recur in another session is not retryable; a failed engine is."""
     text = "no\nsuch thing"
     error = text if opened is vllm else {"message": text, "code": code}
 
@@ -168,13 +168,13 @@ def test_an_error_of_the_server_ends_the_request(opened, kind, code, is_retryabl
     ],
 )
 def test_a_greeting_that_is_none_is_an_error(greeting, problem):
-    """The dialect cannot be found out, or the model."""
+    """The dialect or the model cannot be detected."""
     with pytest.raises(ServerMessageError, match=problem):
         Handshake("auto", model=None, max_model_len=None).receive(greeting)
 
 
 def test_a_session_with_marks_is_configured_with_model_language_and_prompt():
-    """Without turn detection, with marks, and with samples as floats."""
+    """Turn detection is off, marks are on, and samples are floats."""
     dialect = MarksDialect(SessionConfig(language="de", prompt="names"), model="small")
 
     (message,) = map(json.loads, dialect.begin())
@@ -186,7 +186,7 @@ def test_a_session_with_marks_is_configured_with_model_language_and_prompt():
 
 
 def test_a_clock_that_goes_back_is_refused():
-    """`processed_up_to` never decreases: words after it would be out of order."""
+    """`processed_up_to` must not decrease: later words would be out of order."""
     dialect = marks()
     dialect.send(SECOND, is_last=False)
     dialect.receive(marked(processed_up_to=0.8))
@@ -197,7 +197,7 @@ def test_a_clock_that_goes_back_is_refused():
 
 
 def test_deltas_are_shown_and_transcripts_are_final():
-    """A server that decodes again at the end is right at the end."""
+    """The transcript counts if a server decodes the item again at its end."""
     dialect = openai()
     dialect.send(SECOND, is_last=False)
     dialect.receive(event(f"{TRANSCRIPTION}.delta", delta="on two"))
@@ -214,7 +214,7 @@ def test_deltas_are_shown_and_transcripts_are_final():
 
 
 def test_audio_after_the_end_of_an_item_waits_for_its_transcript():
-    """An utterance without a pause is an item of 24 s and the rest."""
+    """An utterance without a pause becomes an item of 24 s and an item with the rest."""
     dialect = openai()
     first = kinds(dialect.send(NOISE, is_last=True))
     second = kinds(dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="one")))
@@ -226,7 +226,7 @@ def test_audio_after_the_end_of_an_item_waits_for_its_transcript():
 
 
 def test_pieces_of_an_utterance_that_is_sent_step_by_step_are_joined():
-    """A transcript that came before the next audio was sent ends a piece, not the utterance."""
+    """A transcript that comes before the next audio ends a piece, not the utterance."""
     dialect, transcripts = openai(), iter(["one", "two", "three"])
     for start in range(0, len(NOISE), STEP):
         sent = dialect.send(NOISE[start : start + STEP], is_last=start + STEP == len(NOISE))
@@ -253,11 +253,11 @@ def test_vllm_gets_integers_in_whole_steps():
     ("deltas", "tokens"), [(14, 15), (13, 13), (14, None)], ids=["tokens", "steps", "no count"]
 )
 def test_counts_of_vllm_that_disagree_are_an_error(deltas, tokens):
-    """Audio was dropped, or texts were merged: words would have wrong times."""
+    """Audio was dropped or deltas were merged, so words would have wrong times."""
     dialect = vllm()
     dialect.send(FOUR_STEPS, is_last=True)
     for _ in range(deltas):
         dialect.receive(delta())
 
-    with pytest.raises(ServerMessageError, match="which are 14 of each"):
+    with pytest.raises(ServerMessageError, match="expected 14 deltas"):
         dialect.receive(done(tokens))

@@ -12,7 +12,7 @@ from wlk_realtime.engine.requests import Decoded, Request, ServerProgress
 
 
 class WordEverySecond:
-    """A server: second n of its audio is the word whose number is the first sample's value."""
+    """A server that emits a word per second of audio, numbered by the value of the first sample."""
 
     def __init__(self):
         self.audio = np.empty(0, np.float32)
@@ -21,13 +21,13 @@ class WordEverySecond:
         self.flushes = 0
 
     def send(self, audio, *, is_last):
-        """Take audio."""
+        """Append audio."""
         self.audio = np.concatenate((self.audio, audio))
         self.flushes += is_last
         return ["message"]
 
     def take(self):
-        """Return the words of whole seconds."""
+        """Return the words of the complete seconds."""
         words = []
         while (self.decoded + 1) * SAMPLE_RATE <= len(self.audio):
             start = float(self.decoded)
@@ -62,12 +62,12 @@ def ask(remote, query):
 
 
 def texts(answer):
-    """Return the texts of the words."""
+    """Return the text of each word."""
     return [word.text for word in answer.words]
 
 
 def test_a_request_that_is_made_again_has_the_same_answer():
-    """Its audio is sent once, and words come until the stream has seen them."""
+    """Its audio is sent once, and its words are returned until the stream has received them."""
     server = WordEverySecond()
     remote = RemoteStream(server, number=1)
     first = ask(remote, request(2))
@@ -92,7 +92,7 @@ def test_a_request_that_is_made_again_has_the_same_answer():
     ids=["the same", "without the flush", "with more audio", "the next utterance"],
 )
 def test_an_utterance_that_was_flushed_takes_no_more_audio(query, fits):
-    """Audio after a flush whose answer was lost belongs to the same words: it needs a new one."""
+    """If the answer to a flush is lost, audio added since then needs a new connection."""
     remote = RemoteStream(WordEverySecond(), number=1)
     remote.send(request(2, is_last=True))
 
@@ -105,7 +105,7 @@ def test_an_utterance_that_was_flushed_takes_no_more_audio(query, fits):
     total=st.integers(20, 24),
 )
 def test_another_connection_goes_on_without_a_word_lost_or_doubled(lost_at, first, total):
-    """Whatever audio is still held, and wherever the first connection was lost."""
+    """It works whatever audio is still kept, and wherever the first connection was lost."""
     first = min(first, lost_at - lost_at % 2)
     before = ask(RemoteStream(WordEverySecond(), number=1), request(lost_at))
     remote = RemoteStream(WordEverySecond(), number=2)
@@ -125,7 +125,7 @@ def test_another_connection_goes_on_without_a_word_lost_or_doubled(lost_at, firs
 
 
 def test_a_word_of_no_length_is_not_doubled():
-    """A word that ends where it starts comes again at the end of what the stream has."""
+    """A word without duration that ends the words of the stream is not committed again."""
 
     class Instant(WordEverySecond):
         def take(self):

@@ -1,4 +1,4 @@
-"""Words out of the texts of steps."""
+"""Deltas of steps are assembled into words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXTS = st.lists(st.sampled_from(["", "", " ", " one", "two", ".", " 字", "\n"]
 
 
 def assembled(texts, audio=None):
-    """Return the words of *texts*."""
+    """Return the words assembled from the deltas *texts*."""
     words = StepWords()
     words.append(np.zeros(len(texts) * STEP, np.float32) if audio is None else audio)
     return [word for text in texts for word in words.push(text)] + words.finish()
@@ -33,13 +33,13 @@ def assembled(texts, audio=None):
     ids=["marker", "space", "punctuation", "lone space", "script without spaces", "nothing"],
 )
 def test_words_end_with_an_empty_text_or_a_space(texts, expected):
-    """No text is lost but a space that no word follows."""
+    """No text is lost, except a space that no word follows."""
     assert expected == [word.text for word in assembled(texts)]
 
 
 @given(TEXTS)
 def test_text_is_complete_and_in_order(texts):
-    """Whatever a model emits: the words are its text, their times lie in the audio."""
+    """Whatever a model emits, the words have all its text, and their times lie in the audio."""
     words = assembled(texts)
 
     joined = "".join(word.text for word in words)

@@ -21,7 +21,7 @@ from wlk_realtime.realtime.address import Address, Endpoint, read_key
     ],
 )
 def test_a_model_is_the_address_of_a_server(reference, host, models, model):
-    """And a name after a hash; the list of models is beside the WebSocket."""
+    """A name can follow after "#"; the list of models is a sibling of the WebSocket."""
     address = Address.parse(reference)
 
     assert (host, model) == (address.host, address.model)
@@ -32,7 +32,7 @@ def test_a_model_is_the_address_of_a_server(reference, host, models, model):
     "reference", [None, "owner/model", "http://gpu/v1", "ws://gpu:0/", "ws://a b"]
 )
 def test_anything_else_is_a_model_that_cannot_be_found(reference):
-    """The message shows how an address is written."""
+    """The message shows how to write an address."""
     with pytest.raises(ModelNotFoundError, match="--model ws://HOST:8000/v1/realtime"):
         Address.parse(reference)
 
@@ -45,7 +45,7 @@ def test_an_address_contains_no_password():
 
 
 def test_offline_mode_allows_this_machine_alone(monkeypatch):
-    """No audio leaves it; the message names the address and what to do."""
+    """No audio leaves the machine; the message names the address and what to do."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     assert Address.parse("ws://127.1.2.3:8000/v1/realtime").is_local
@@ -54,7 +54,7 @@ def test_offline_mode_allows_this_machine_alone(monkeypatch):
 
 
 def test_a_key_comes_from_the_environment(monkeypatch):
-    """No variable, no key."""
+    """If the variable is not set, no key is sent."""
     monkeypatch.setenv("SOME_KEY", " abc ")
 
     assert ("abc", None) == (read_key("SOME_KEY"), read_key("NO_SUCH_VARIABLE"))
@@ -70,7 +70,7 @@ def test_a_key_comes_from_the_environment(monkeypatch):
     ],
 )
 def test_a_key_is_sent_as_the_server_reads_it(host, key, names):
-    """Azure has a header of its own: https://learn.microsoft.com/azure/ai-services/openai."""
+    """Azure has its own header: https://learn.microsoft.com/azure/ai-services/openai."""
     endpoint = Endpoint(address=Address.parse(f"wss://{host}/v1/realtime"), key=key)
 
     assert names == set(endpoint.headers)
@@ -78,7 +78,7 @@ def test_a_key_is_sent_as_the_server_reads_it(host, key, names):
 
 
 def test_a_key_that_cannot_be_one_is_refused(monkeypatch):
-    """A key in place of a variable would be in the logs; two keys are none."""
+    """A key given as the name of the variable would be logged; keys contain no spaces."""
     monkeypatch.setenv("SOME_KEY", "a b")
 
     with pytest.raises(OptionError, match="never the key itself") as raised:

@@ -1,4 +1,4 @@
-"""Servers that are absent, strange, hostile or not trusted: one line with address and remedy."""
+"""Missing, foreign, hostile or untrusted servers fail with one line: the address and a remedy."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ UPDATED = json.dumps(
     }
 )
 SECOND = np.zeros(16_000, np.float32)
-TIMEOUT = 0.5  # of servers that never answer
+TIMEOUT = 0.5  # seconds, for servers that never answer
 
 
 def failure(url, monkeypatch=None, **options):
-    """Return the error of a first second of audio; with *monkeypatch* of the WebSocket alone."""
+    """Return the error for a first second of audio; *monkeypatch* skips the list of models."""
     with load_backend("realtime", url, **options) as backend:
-        if monkeypatch is not None:  # no list of models is fetched
+        if monkeypatch is not None:
             monkeypatch.setattr(backend.engine, "_declaration", Declaration(languages=("en",)))
         with pytest.raises(BackendError) as raised:
             stream = backend.create_processor()
@@ -53,7 +53,7 @@ def failure(url, monkeypatch=None, **options):
 
 @contextmanager
 def refused():
-    """Yield an address at which nothing listens."""
+    """Yield an address on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"ws://127.0.0.1:{listener.getsockname()[1]}/v1/realtime"
     yield url
@@ -73,7 +73,7 @@ def tcp(answer):
                 return
             accepted.append(connection)
             if answer is not None:
-                with suppress(OSError):  # the client may be gone
+                with suppress(OSError):  # the client may have disconnected
                     connection.recv(65_536)
                     answer(connection) if callable(answer) else connection.sendall(answer)
                 connection.close()
@@ -91,7 +91,7 @@ def tcp(answer):
 
 
 def drip(connection):
-    """Send a header in small parts, for longer than any call waits."""
+    """Send a header in small parts, for longer than the timeout of a call."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nX-Drip: ")
     never = threading.Event()
     while not never.wait(TIMEOUT / 10):
@@ -124,7 +124,7 @@ def status(line, *headers):
 
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>"
-NONSENSE = "sent what no such server sends"
+NONSENSE = "sent an unexpected message"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ NONSENSE = "sent what no such server sends"
         (partial(tcp, status("404 Not Found")), "write the address with its path", False),
         (
             partial(tcp, status("302 Found", "Location: ws://evil.example/")),
-            "audio goes to no other address",
+            "which is not followed",
             False,
         ),
         (partial(tcp, status("401 Unauthorized")), "export WLK_REALTIME_API_KEY=", False),
@@ -157,7 +157,7 @@ NONSENSE = "sent what no such server sends"
     ],
 )  # fmt: skip
 def test_a_server_that_cannot_be_used_is_one_line(server, remedy, is_retryable, monkeypatch):
-    """Each has its remedy, at the list of models and at the WebSocket; the time of a call ends."""
+    """Each error has its remedy, for the list of models and the WebSocket; calls time out."""
     options = {"timeout_seconds": TIMEOUT} if "timeout" in remedy else {}
     with server() as url:
         for patch in (None, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_server_that_cannot_be_used_is_one_line(server, remedy, is_retryable, 
     ],
 )
 def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
-    """Another dialect, model or mode is an error before any audio is sent."""
+    """A different dialect, model or mode is an error before any audio is sent."""
     with running(server) as url:
         assert message in str(failure(url + model, **options))
 
@@ -195,7 +195,7 @@ WORD = {"text": " one", "start": 0.1, "end": 0.2, "probability": None}
     ids=["beyond the audio", "far too many words"],
 )
 def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
-    """An answer with something wrong is an error, and after three retries the end of the stream."""
+    """An invalid answer is an error, which breaks the stream after three retries."""
 
     def handler(connection):
         connection.send(CREATED)
@@ -226,7 +226,7 @@ def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
 
 
 def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch):
-    """Messages end up in logs."""
+    """Error messages end up in logs."""
     monkeypatch.setenv("WLK_REALTIME_API_KEY", "open-sesame")
     message = {"type": "error", "error": {"message": "bad key open-sesame", "code": "x"}}
     with web_socket(json.dumps(message)) as url:
@@ -237,7 +237,7 @@ def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch):
 
 
 def test_a_key_opens_a_server(monkeypatch):
-    """A wrong one does not, and is in no message: a row of the table above."""
+    """The table above has a row for a wrong key."""
     monkeypatch.setenv("WLK_REALTIME_API_KEY", "open-sesame")
     with (
         ServerProcess("scripted", TEST_KEYS="open-sesame") as server,
@@ -249,7 +249,7 @@ def test_a_key_opens_a_server(monkeypatch):
 
 
 def test_what_the_server_cannot_do_is_refused_when_a_stream_is_opened(scripted_server):
-    """Its languages, a prompt that its backend does not take, and a model that it lacks."""
+    """This covers languages, a prompt that its backend does not support, and a missing model."""
     with load_backend("realtime", scripted_server.url) as backend:
         backend.create_processor(language="de").close()
         with pytest.raises(OptionError, match="expected one of: en, de"):
@@ -262,20 +262,20 @@ def test_what_the_server_cannot_do_is_refused_when_a_stream_is_opened(scripted_s
 
 @pytest.fixture(scope="module")
 def authority():
-    """Return an authority that no system trusts."""
+    """Return a certificate authority that the system does not trust."""
     return pytest.importorskip("trustme", reason="pip install trustme").CA()
 
 
 @pytest.fixture
 def ca_file(authority, tmp_path):
-    """Return the file of its certificate."""
+    """Return the file of the authority's certificate."""
     path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(path)
     return path
 
 
 def tls_of(authority, host, folder=None):
-    """Return the context of a server with a certificate for *host*, or expired, or its own."""
+    """Return a TLS context with a certificate for *host*, an expired or a self-signed one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if host == "own":
         authority.cert_pem.write_to_path(folder / "chain.pem")
@@ -290,7 +290,7 @@ def tls_of(authority, host, folder=None):
 
 
 def ignore(connection):
-    """Serve nothing."""
+    """Close the connection at once."""
 
 
 def test_a_server_with_a_certificate_of_a_named_authority_is_used(authority, ca_file):
@@ -315,7 +315,7 @@ def test_a_server_with_a_certificate_of_a_named_authority_is_used(authority, ca_
     ],
 )
 def test_a_certificate_that_is_not_trusted(host, reason, authority, ca_file, monkeypatch):
-    """The line has the reason and what to do; a known authority helps with no other fault."""
+    """The line has the reason and what to do; naming the authority fixes no other fault."""
     options = {"ca_file": str(ca_file)} if host in ("gpu.example", "expired") else {}
     with listening(ignore, ssl=tls_of(authority, host, ca_file.parent)) as port:
         for patch in (None, monkeypatch):
@@ -327,7 +327,7 @@ def test_a_certificate_that_is_not_trusted(host, reason, authority, ca_file, mon
 
 @pytest.mark.parametrize(("scheme", "other"), [("ws", "wss"), ("wss", "ws")])
 def test_an_address_with_the_scheme_of_another_server(scheme, other, authority, monkeypatch):
-    """The line has the scheme that it is to begin with."""
+    """The line names the scheme to use instead."""
     tls = tls_of(authority, "localhost") if scheme == "ws" else None
     with listening(ignore, ssl=tls) as port:
         url = f"{scheme}://localhost:{port}/v1/realtime"
@@ -337,7 +337,7 @@ def test_an_address_with_the_scheme_of_another_server(scheme, other, authority, 
 
 @pytest.mark.parametrize("content", [None, "", "no certificate"])
 def test_a_file_without_certificates_is_refused(content, tmp_path):
-    """Before anything is sent."""
+    """It is refused before anything is sent."""
     path = tmp_path / "ca.pem"
     if content is not None:
         path.write_text(content, encoding="utf-8")

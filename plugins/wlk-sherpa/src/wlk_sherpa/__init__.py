@@ -1,1 +1,1 @@
-"""The streaming models of sherpa-onnx as a backend for wlk-core."""
+"""Run the streaming models of sherpa-onnx as a backend of wlk-core."""

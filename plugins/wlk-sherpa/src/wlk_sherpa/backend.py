@@ -1,4 +1,4 @@
-"""Load a model of sherpa-onnx, and go from the options of a stream to its recognizer."""
+"""The backend `sherpa`: load a model with sherpa-onnx, and make the recognizers of streams."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wlk_sherpa.checkpoint import Checkpoint
 
 BUNDLED = {"digits": Path(__file__).parent / "digits"}
-WORD_GAP = 0.4  # seconds, where a checkpoint declares none
-RESERVED = "/:#@"  # what hotwords of sherpa-onnx are separated, weighted and named by
+WORD_GAP = 0.4  # seconds, unless the checkpoint declares its own
+RESERVED = "/:#@"  # separators in sherpa-onnx's syntax for hotwords
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ def load(
     Find *model* and load it.
 
     Raises:
-        ModelNotFoundError: the model is absent, or not a streaming model of sherpa-onnx.
-        OptionError: the model has no beam search.
+        ModelNotFoundError: the model is missing, or not a streaming model of sherpa-onnx.
+        OptionError: the model does not support beam search.
 
     """
     directory = locate(
@@ -57,14 +57,14 @@ def load(
     checkpoint = read_checkpoint(directory, dtype=dtype)
     if beam_size > 1 and not checkpoint.model_type:
         raise OptionError(
-            f"{directory} is a {checkpoint.kind} model, for which sherpa-onnx has greedy search "
-            "alone; leave beam_size out"
+            f"{directory} is a {checkpoint.kind} model, for which sherpa-onnx supports only greedy "
+            "search; leave beam_size out"
         )
     pieces = read_pieces(directory) if beam_size > 1 else []
     try:
-        recognizer = _recognizer(checkpoint, pieces, beam_size, cpu_threads)
+        recognizer = _load_recognizer(checkpoint, pieces, beam_size, cpu_threads)
         engine = SherpaEngine(recognizer, time_scale=checkpoint.time_scale)
-    except (RuntimeError, ValueError) as error:  # of ONNX Runtime, of the trial
+    except (RuntimeError, ValueError) as error:  # from ONNX Runtime, or from SherpaEngine
         raise ModelNotFoundError(
             f"sherpa-onnx could not load {directory}: {error}; pull the model again"
         ) from error
@@ -92,7 +92,7 @@ def load(
     return LoadedBackend(spec, engine, open_stream=open_stream, warmup=_warmup)
 
 
-def _recognizer(
+def _load_recognizer(
     checkpoint: Checkpoint, pieces: Sequence[tuple[str, float]], beam_size: int, cpu_threads: int
 ) -> Any:
     arguments: dict[str, Any] = {name: str(path) for name, path in checkpoint.files.items()}
@@ -104,7 +104,7 @@ def _recognizer(
         return create(**arguments)
     arguments |= {"decoding_method": "modified_beam_search", "max_active_paths": beam_size}
     with TemporaryDirectory() as folder:
-        if pieces:  # of a SentencePiece model, which sherpa-onnx reads as a list only
+        if pieces:  # sherpa-onnx cannot read SentencePiece models, only a list of their pieces
             vocabulary = Path(folder, "bpe.vocab")
             lines = (f"{piece}\t{score}\n" for piece, score in pieces)
             vocabulary.write_text("".join(lines), encoding="utf-8")
@@ -114,7 +114,7 @@ def _recognizer(
 
 
 def _modeling_unit(checkpoint: Checkpoint, *, is_bpe: bool) -> str:
-    """Return how sherpa-onnx splits hotwords into tokens."""
+    """Return the modeling_unit: how sherpa-onnx splits hotwords into tokens."""
     has_characters = any(len(token) == 1 and is_unspaced(token) for token in checkpoint.tokens)
     units = (["cjkchar"] if has_characters else []) + (["bpe"] if is_bpe else [])
     return "+".join(units) or "cjkchar"
@@ -127,10 +127,10 @@ def _hotwords(
     pieces: Sequence[tuple[str, float]],
 ) -> str | None:
     """
-    Return *keyterms* in the form of sherpa-onnx, in the case of the vocabulary.
+    Return *keyterms* as hotwords of sherpa-onnx, in the letter case of the vocabulary.
 
     Raises:
-        OptionError: the decoding cannot favour terms, or a term cannot be spelled.
+        OptionError: the model or its search supports no hotwords, or cannot spell a term.
 
     """
     terms = [term for term in map(str.strip, (keyterms or "").split(",")) if term]
@@ -138,15 +138,15 @@ def _hotwords(
         return None
     if beam_size == 1:
         raise OptionError(
-            "keyterms are favoured by beam search alone: load the model with --option beam_size=4"
+            "keyterms need beam search: load the model with --option beam_size=4"
             if checkpoint.model_type
-            else f"a {checkpoint.kind} model takes no keyterms; leave them out"
+            else f"a {checkpoint.kind} model does not support keyterms; leave them out"
         )
     vocabulary = set("".join(token for token in checkpoint.tokens if not token.startswith("<")))
     if not pieces and not any(map(is_unspaced, vocabulary)):
         raise OptionError(
-            f"keyterms need bpe.vocab or bpe.model in {checkpoint.directory}, to be split into "
-            "tokens; copy one there, or leave keyterms out"
+            f"keyterms are split into tokens with bpe.vocab or bpe.model, but "
+            f"{checkpoint.directory} has neither; copy one there, or leave keyterms out"
         )
     letters = "".join(vocabulary)
     if letters == letters.upper():

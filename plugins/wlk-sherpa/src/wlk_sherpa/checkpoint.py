@@ -1,7 +1,7 @@
 """
-The directory of a model: which ONNX file is what, and what the files declare.
+Find the files of a model in its directory, and read their metadata.
 
-sherpa-onnx ends the process where a file lacks what it reads, so the files are checked first.
+sherpa-onnx terminates the process if metadata is missing, so the files are checked first.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKENS = "tokens.txt"
-SUBSAMPLING = 4  # frames of features to a frame of the encoder; NeMo's models declare theirs
-FRAME_SECONDS = 0.01  # of the features
-# Fields of onnx.proto: of ModelProto, and of GraphProto.
+SUBSAMPLING = 4  # feature frames per encoder frame; NeMo's models declare their own
+FRAME_SECONDS = 0.01  # from one feature frame to the next
+# Field numbers of onnx.proto: two in ModelProto, one in GraphProto.
 GRAPH, METADATA, INPUT = 7, 14, 11
-# Kinds of fields of protobuf, and the sizes of those of fixed sizes.
+# Wire types of protobuf: varint, length-delimited, and the sizes of the fixed-size types.
 VARINT, LENGTH, SIZES = 0, 2, {1: 8, 5: 4}
 REMEDY = "get one with: wlk-core pull zipformer-en --backend sherpa"
 
@@ -39,8 +39,8 @@ _NEMO = (
     "cache_last_channel_dim2 cache_last_channel_dim3 cache_last_time_dim1 cache_last_time_dim2 "
     "cache_last_time_dim3"
 )
-#: Of each kind of model, the types that its metadata may declare and the keys that each must have
-#: (sherpa-onnx/csrc/online-*-model.cc).  The type of a model of NeMo is the name of its class.
+#: For each kind of model, the model_types it can declare, and the metadata keys each must have
+#: (sherpa-onnx/csrc/online-*-model.cc).  NeMo's models declare the name of their class as type.
 _KEYS = {
     "transducer": {
         "conformer": f"num_encoder_layers left_context encoder_dim pad_length cnn_module_kernel "
@@ -71,20 +71,19 @@ class _Settings(Struct):
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    A streaming model of sherpa-onnx whose files are complete.
+    A streaming model of sherpa-onnx with all its files.
 
     Attributes:
-        directory: where it is.
-        kind: "transducer", "paraformer", "zipformer2_ctc" or "nemo_ctc": which constructor of
-            OnlineRecognizer loads it.
+        directory: the directory of the model.
+        kind: "transducer", "paraformer", "zipformer2_ctc" or "nemo_ctc": the suffix of the
+            OnlineRecognizer constructor that loads it.
         files: the ONNX files, by the arguments of that constructor.
-        model_type: of an encoder of icefall, such as "zipformer2"; empty for others.
-        tokens: the vocabulary; the position of a token is its id.
-        frame_seconds: from one frame of the encoder to the next, the resolution of times.
-        time_scale: seconds to a second of the times of sherpa-onnx.
-        state_bytes: of the encoder's state, for one stream.
-        word_gap: seconds without a token after which a word is final; what a wlk.json
-            declares, None without one.
+        model_type: the type of icefall's transducers, such as "zipformer2"; empty for others.
+        tokens: the vocabulary, indexed by token id.
+        frame_seconds: the time from one encoder frame to the next, the resolution of times.
+        time_scale: the factor that converts times of sherpa-onnx to seconds.
+        state_bytes: the size of the encoder's state, per stream.
+        word_gap: seconds without a token after which a word is final, from wlk.json; or None.
 
     """
 
@@ -101,13 +100,13 @@ class Checkpoint:
 
 def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
     """
-    Return the model in *directory*; *dtype* is "float32", "int8", or "auto" for either.
+    Return the model in *directory*, with files in *dtype*: "float32", "int8", or "auto" for either.
 
     Raises:
         ModelNotFoundError: it is not a streaming model of sherpa-onnx, or a file is damaged.
 
     """
-    kind, files = _files(directory, dtype)
+    kind, files = _find_files(directory, dtype)
     main = next(iter(files.values()))
     metadata, state_bytes = _read_onnx(main)
     declared = metadata.get("model_type", "")
@@ -138,7 +137,7 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
         model_type=model_type if kind == "transducer" and not is_nemo else "",
         tokens=tokens,
         frame_seconds=subsampling * FRAME_SECONDS,
-        # It takes SUBSAMPLING for granted of every CTC model (online-recognizer-ctc-impl.h, 2.0).
+        # It assumes SUBSAMPLING for every CTC model (online-recognizer-ctc-impl.h, 2.0).
         time_scale=subsampling / SUBSAMPLING if kind == "ctc" else 1.0,
         state_bytes=state_bytes,
         word_gap=settings.get("word_gap_seconds"),
@@ -147,7 +146,7 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
 
 def read_pieces(directory: Path) -> list[tuple[str, float]]:
     """
-    Return the pieces of the tokenizer and their scores, none without bpe.vocab and bpe.model.
+    Return the tokenizer's pieces and scores from bpe.vocab or bpe.model; empty without either.
 
     Raises:
         ModelNotFoundError: the file is damaged.
@@ -158,7 +157,7 @@ def read_pieces(directory: Path) -> list[tuple[str, float]]:
         if content := read_limited(path):
             lines = content.decode().splitlines()
             return [(piece, float(score)) for piece, score in (line.split("\t") for line in lines)]
-        path = directory / "bpe.model"  # sentencepiece_model.proto: pieces of text and score
+        path = directory / "bpe.model"  # sentencepiece_model.proto: each piece has text and score
         content = read_limited(path) or b""
         pieces = [dict(_fields(value)) for key, value in _fields(memoryview(content)) if key == 1]
         return [
@@ -168,40 +167,41 @@ def read_pieces(directory: Path) -> list[tuple[str, float]]:
         raise ModelNotFoundError(f"{path} is damaged: {error}; {REMEDY}") from error
 
 
-def _files(directory: Path, dtype: str) -> tuple[str, dict[str, Path]]:
+def _find_files(directory: Path, dtype: str) -> tuple[str, dict[str, Path]]:
     roles = ("encoder", "decoder", "joiner")
-    parts = {role: _file(directory, f"*{role}*.onnx", dtype) for role in roles}
-    found = {role: path for role, path in parts.items() if path is not None}
-    if len(found) == len(roles):
-        return "transducer", found
-    if found.keys() == {"encoder", "decoder"}:
-        return "paraformer", found
-    if model := _file(directory, "*model*.onnx", dtype) or _file(directory, "*ctc*.onnx", dtype):
-        return "ctc", {"model": model}
+    parts = {role: _find_file(directory, f"*{role}*.onnx", dtype) for role in roles}
+    files = {role: path for role, path in parts.items() if path is not None}
+    if len(files) == len(roles):
+        return "transducer", files
+    if files.keys() == {"encoder", "decoder"}:
+        return "paraformer", files
+    for pattern in ("*model*.onnx", "*ctc*.onnx"):
+        if model := _find_file(directory, pattern, dtype):
+            return "ctc", {"model": model}
     names = ", ".join(sorted(path.name for path in directory.glob("*.onnx"))) or "no ONNX file"
     raise ModelNotFoundError(
-        f"expected encoder, decoder and joiner.onnx of a transducer, the first two of a Paraformer "
-        f"or the model.onnx of a CTC model in {directory}, found {names}; {REMEDY}"
+        f"expected encoder, decoder and joiner.onnx of a transducer, encoder and decoder.onnx of a "
+        f"Paraformer, or model.onnx of a CTC model in {directory}, got {names}; {REMEDY}"
     )
 
 
-def _file(directory: Path, pattern: str, dtype: str) -> Path | None:
+def _find_file(directory: Path, pattern: str, dtype: str) -> Path | None:
     """
-    Return the file in the arithmetic *dtype*, else the other; None where there is neither.
+    Return a file in *dtype*, else one in the other dtype; None if there is neither.
 
     Some repositories have the same weights with several left contexts, "...-left-64.onnx" and
-    "...-left-128.onnx".  The longest is taken, which is the most accurate.
+    "...-left-128.onnx".  The longest is used, because it is the most accurate.
     """
-    paths = sorted(directory.glob(pattern), key=_numbers)
+    paths = sorted(directory.glob(pattern), key=_sort_key)
     int8 = [path for path in paths if ".int8." in path.name]
     float32 = [path for path in paths if path not in int8]
-    # Published models in int8 have decoders in float32, which are as small.
-    wanted = (int8 or float32) if dtype == "int8" else (float32 or int8)
-    return wanted[-1] if wanted else None
+    # Published int8 models have float32 decoders, which are just as small.
+    matching = (int8 or float32) if dtype == "int8" else (float32 or int8)
+    return matching[-1] if matching else None
 
 
-def _numbers(path: Path) -> tuple[list[int], str]:
-    """Return the numbers in a name, to sort by, and the name where they are equal."""
+def _sort_key(path: Path) -> tuple[list[int], str]:
+    """Order files by the numbers in their names, then by name."""
     return [int(number) for number in re.findall(r"\d+", path.name)], path.name
 
 
@@ -213,7 +213,7 @@ def _require(keys: str, metadata: Mapping[str, str], path: Path, kind: str) -> N
     ]
     if missing:
         raise ModelNotFoundError(
-            f"{path}, read as a {kind}, declares no number as {', '.join(missing)}, which "
+            f"{path}, read as a {kind}, declares no numbers for {', '.join(missing)}, which "
             "sherpa-onnx needs; export it with a current export-onnx.py of its recipe"
         )
 
@@ -223,12 +223,12 @@ def _first(numbers: str) -> int:
 
 
 def _read_tokens(path: Path) -> tuple[str, ...]:
-    """Return the vocabulary of a file with a line "token id" for each token."""
+    """Read a vocabulary from a file with a line "token id" for each token."""
     try:
         lines = (read_limited(path) or b"").decode().splitlines()
         tokens = {}
         for line in lines:
-            *texts, number = line.split()  # the token of a space leaves its number alone
+            *texts, number = line.split()  # for the token " ", only the number remains
             (tokens[int(number)],) = texts or [" "]
         return tuple(tokens[index] for index in range(len(lines)))
     except (ValueError, KeyError) as error:
@@ -238,16 +238,16 @@ def _read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def _read_onnx(path: Path) -> tuple[dict[str, str], int]:
-    """Return the metadata of a model, and the bytes of its inputs but the first: of its state."""
+    """Return the metadata of a model, and the bytes of its state: of all inputs but the first."""
     metadata, sizes = {}, list[int]()
     try:
-        # The weights are a part of the file that is passed over, hence the map.
+        # Mapped into memory, because most of the file is weights, which are skipped.
         for key, value in _fields(_mapped(path)):
             if key == METADATA:
                 entry = {number: bytes(text).decode() for number, text in _fields(value)}
                 metadata[entry[1]] = entry.get(2, "")
             elif key == GRAPH:
-                sizes = [_elements(each) for number, each in _fields(value) if number == INPUT]
+                sizes = [_size(each) for number, each in _fields(value) if number == INPUT]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelNotFoundError(f"{path} is not an ONNX model: {error}; {REMEDY}") from error
     return metadata, 4 * sum(sizes[1:])
@@ -257,15 +257,15 @@ def _mapped(path: Path) -> Any:
     return memoryview(np.memmap(path, dtype=np.uint8, mode="r"))  # type: ignore[arg-type]  # numpy 2.3 declares no buffer
 
 
-def _elements(value_info: Any) -> int:
-    """Return the elements of an input for one stream: the product of its known dimensions."""
+def _size(value_info: Any) -> int:
+    """Return the number of elements of an input for one stream: the product of known dimensions."""
     tensor = dict(_fields(dict(_fields(dict(_fields(value_info))[2]))[1]))
     dimensions = [dict(_fields(each)) for number, each in _fields(tensor[2]) if number == 1]
     return int(np.prod([max(1, dimension.get(1, 1)) for dimension in dimensions]))
 
 
 def _fields(data: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each field of a protobuf message: onnx.proto is one."""
+    """Yield the number and value of each field of a protobuf message."""
     position = 0
     while position < len(data):
         key, position = _varint(data, position)
@@ -277,18 +277,18 @@ def _fields(data: Any) -> Iterator[tuple[int, Any]]:
         if kind == LENGTH:
             size, position = _varint(data, position)
         elif (size := SIZES.get(kind, 0)) == 0:
-            raise ValueError(f"it has a field of the kind {kind}")
+            raise ValueError(f"it has a field of unknown wire type {kind}")
         if position + size > len(data):
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         yield key >> 3, data[position : position + size]
         position += size
 
 
 def _varint(data: Any, position: int) -> tuple[int, int]:
     value = 0
-    for index in range(10):  # of 7 bits each, as many as 64 bits take
+    for index in range(10):  # bytes of 7 bits each, for a number of 64 bits
         if position + index >= len(data):
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         byte = data[position + index]
         value |= (byte & 127) << (7 * index)
         if not byte & 128:

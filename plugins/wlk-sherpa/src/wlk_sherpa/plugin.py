@@ -1,4 +1,4 @@
-"""The declaration of the backend; nothing heavy is imported here."""
+"""Declare the backend `sherpa`; importing this module imports no engine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHERPA = BackendSpec(
     options=(
         attrs.evolve(
             standard_options.dtype("float32", "int8"),
-            help="arithmetic of the files that are taken; auto takes float32 where it is there",
+            help="arithmetic of the model files to load; auto prefers float32",
         ),
         attrs.evolve(
             standard_options.BEAM_SIZE,
             default=1,
             is_auto_allowed=False,
-            help="hypotheses of modified beam search; 1 is greedy search, which takes no keyterms",
+            help="hypotheses of modified beam search; 1 is greedy search, without keyterms",
             scope="backend",
         ),
         Option(
@@ -34,7 +34,7 @@ SHERPA = BackendSpec(
             default=1,
             minimum=1,
             maximum=256,
-            help="threads of one run of the model, for all of the streams that it takes together",
+            help="threads of one run of the model, which decodes a batch of streams",
         ),
         standard_options.CACHE_DIR,
         standard_options.KEYTERMS,
@@ -45,7 +45,7 @@ SHERPA = BackendSpec(
             maximum=2.0,
             is_auto_allowed=True,
             help="seconds without a token after which a word is final before the next begins; auto "
-            "takes what the checkpoint declares, else 0.4",
+            "uses the value that the checkpoint declares, else 0.4",
             scope="stream",
         ),
     ),
@@ -71,9 +71,9 @@ SHERPA = BackendSpec(
         "bpe.vocab|bpe.model",
         "wlk.json",
     ),
-    max_delay=2.0,  # a step, its look-ahead, and the pieces of a word
+    max_delay=2.0,  # a step, its look-ahead, and a word of several tokens
     bounds={"wer": 0.05, "word_start_median": 0.05, "word_start_bias": 0.05},
-    max_concurrent_calls=32,  # a run of 32 streams costs a fraction of 32 runs
+    max_concurrent_calls=32,  # one run for 32 streams costs a fraction of 32 runs
     preference=15,
     requires={"sherpa-onnx": "pip install wlk-sherpa"},
 )

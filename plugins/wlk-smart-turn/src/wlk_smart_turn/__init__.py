@@ -1,1 +1,1 @@
-"""A turn detector: smart-turn v3 decides in a pause whether the speaker has finished."""
+"""A turn detector: in a pause, smart-turn v3 decides whether the speaker has finished."""

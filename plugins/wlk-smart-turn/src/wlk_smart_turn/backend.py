@@ -1,4 +1,4 @@
-"""Load the turn detector: find its model, and share it among the streams."""
+"""Load the turn detector: find its model, and share it among streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wlk_smart_turn.engine.model import OnnxModel
 if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
 
-# Loaded once for all streams that are open: 9 MB of weights, which no stream changes.
+# Shared by all open streams: 9 MB of weights, which no stream changes.
 _loaded: WeakValueDictionary[Path, OnnxModel] = WeakValueDictionary()
 _loading = threading.Lock()
 
@@ -23,10 +23,10 @@ def load(
     spec: AnnotatorSpec, model: str, *, threshold: float, cache_dir: str | None
 ) -> SmartTurnDetector:
     """
-    Return a turn detector for one stream; *model* may also be a path to a file of ONNX.
+    Return a turn detector for one stream; *model* can also be the path of an ONNX file.
 
     Raises:
-        ModelNotFoundError: the model is not available, or is another one.
+        ModelNotFoundError: the model is missing, or not a smart-turn v3.
 
     """
     path = Path(model).expanduser()

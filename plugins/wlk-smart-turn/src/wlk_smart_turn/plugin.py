@@ -1,4 +1,4 @@
-"""The declaration of the turn detector; nothing heavy is imported here."""
+"""Declare the turn detector; importing this module imports no engine."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SMART_TURN = AnnotatorSpec(
     kind="turn-detector",
     name="smart-turn",
     api=1,
-    summary="Pipecat's smart-turn v3, which hears in a pause whether the speaker has finished",
+    summary="Pipecat's smart-turn v3: in a pause, decides whether the speaker has finished",
     load="wlk_smart_turn.backend:load",
     options=(
         Option(
             name="threshold",
             type=float,
-            default=0.95,  # of 92 pauses inside sentences 7 end a turn, and 12 with 0.9
+            default=0.95,  # ends a turn at 7 of 92 pauses within sentences; 0.9 at 12 of them
             minimum=0.01,
             maximum=0.99,
-            help="probability of the model from which a turn is over",
+            help="probability from which a turn counts as over",
         ),
         standard_options.CACHE_DIR,
     ),

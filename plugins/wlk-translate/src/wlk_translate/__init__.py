@@ -1,1 +1,1 @@
-"""Translators of committed text: OPUS-MT on CTranslate2, and chat models at an endpoint."""
+"""Translate committed text with OPUS-MT on CTranslate2, or with a chat model at an endpoint."""

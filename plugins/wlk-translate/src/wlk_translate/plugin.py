@@ -1,4 +1,4 @@
-"""The declarations of the translators; nothing heavy is imported here."""
+"""Declare the translators; importing this module imports no engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LANGUAGES = (
     Option(name="target_language", help="code of the language to translate to, such as de"),
     Option(
         name="source_language",
-        help="code of the language that is spoken; words detected as another are not translated",
+        help="code of the spoken language; words detected as another language are not translated",
     ),
 )
 
@@ -23,14 +23,14 @@ OPUS_MT = AnnotatorSpec(
     kind="translator",
     name="opus-mt",
     api=1,
-    summary="OPUS-MT on CTranslate2, a model for each pair of languages; CPU, CUDA",
+    summary="OPUS-MT on CTranslate2, one model for each pair of languages; CPU, CUDA",
     load="wlk_translate.ctranslate2.opus_mt:load",
     options=(
         *_LANGUAGES,
         Option(
             name="target_token",
-            help="token of the language in a model of several, such as >>por<<; none takes the "
-            "one of target_language",
+            help="token of the target language in a model of several languages, such as >>por<<; "
+            "by default that of target_language",
         ),
         standard_options.device("cpu", "cuda"),
         standard_options.dtype(
@@ -42,7 +42,7 @@ OPUS_MT = AnnotatorSpec(
             default=1,
             minimum=1,
             maximum=64,
-            help="threads of one translation on the CPU; others run beside it on the other cores",
+            help="threads per translation on the CPU; several translations can run at once",
         ),
         Option(
             name="beam_size",
@@ -50,7 +50,7 @@ OPUS_MT = AnnotatorSpec(
             default=1,
             minimum=1,
             maximum=16,
-            help="hypotheses the decoder keeps; 1 is greedy decoding, 2 take twice as long",
+            help="hypotheses that the decoder keeps; 1 is greedy decoding, 2 take twice as long",
             former_names=("num_beams",),
         ),
         standard_options.CACHE_DIR,
@@ -68,18 +68,18 @@ OPENAI_CHAT = AnnotatorSpec(
     kind="translator",
     name="openai-chat",
     api=1,
-    summary="a chat model at any OpenAI-compatible endpoint, which gets the text",
+    summary="a chat model at any OpenAI-compatible endpoint; sends the text there",
     load="wlk_translate.openai_api.chat:load",
     options=(
         *_LANGUAGES,
         Option(
             name="base_url",
-            help="URL of the endpoint; none takes OPENAI_BASE_URL, else https://api.openai.com/v1",
+            help="URL of the endpoint; by default OPENAI_BASE_URL, else https://api.openai.com/v1",
         ),
         Option(
             name="api_key_env",
             default="OPENAI_API_KEY",
-            help="environment variable with the key; servers on this machine may need none",
+            help="environment variable that holds the key; local servers may need none",
         ),
         Option(
             name="timeout_seconds",
@@ -87,7 +87,7 @@ OPENAI_CHAT = AnnotatorSpec(
             default=5.0,
             minimum=0.1,
             maximum=600.0,
-            help="limit of one attempt to translate a clause",
+            help="time limit of one attempt to translate a clause",
         ),
         Option(
             name="max_retries",
@@ -95,7 +95,7 @@ OPENAI_CHAT = AnnotatorSpec(
             default=2,
             minimum=0,
             maximum=10,
-            help="attempts after one that failed, each after a longer wait",
+            help="attempts after a failed one, each after a longer wait",
         ),
     ),
     languages=tuple(NAMES),

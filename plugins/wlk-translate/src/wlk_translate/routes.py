@@ -1,7 +1,7 @@
 """
-OpenAI Realtime translation: ``/v1/realtime/translations``, text in two languages as it comes.
+Serve OpenAI's Realtime translation at ``/v1/realtime/translations``: live text in two languages.
 
-Only wlk-serve reads its entry point, so that the translators need no server.
+Only wlk-serve loads this module, so the translators work without a server installed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wlk_core.session import Event
     from wlk_serve.protocols import Handshake, Message, SegmentEnd, SessionAudio, SessionInfo
 
-_RATE = 24_000  # samples a second of 16 bits, the one format of these sessions
+_RATE = 24_000  # Hz; 16-bit samples at this rate are the only format of these sessions
 _APPEND = "session.input_audio_buffer.append"
 
 
@@ -60,10 +60,10 @@ class _Session(msgspec.Struct):
 
 class TranslationProtocol:
     """
-    One session; a `ClientProtocol` without I/O.
+    A `ClientProtocol` for one session.
 
-    The target language is that of the server.  There is no translated speech, and no noise
-    reduction: the configuration that is sent back says so.
+    The target language is fixed by the server.  Translated speech and noise reduction are not
+    supported; the configuration returned to the client says so.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -73,7 +73,7 @@ class TranslationProtocol:
         self._info = info
         self._numbers = itertools.count(1)
         self._has_transcript = False
-        self._last = ""  # character of the translation
+        self._last = ""  # the last character of the translation
         self._is_closed = False
 
     def begin(self) -> list[Message]:
@@ -81,18 +81,18 @@ class TranslationProtocol:
         return [self._session("session.created")]
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply a message of the client."""
+        """Apply a message from the client."""
         try:
             return list(self._apply(_fields(data)))
         except WLKError as error:
             return self.refuse(as_request_error(error))
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error."""
+        """Return an error message."""
         return [self._message("error", error=error.record())]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
-        """Apply what happened to the audio."""
+        """Apply an event of the session."""
         match event:
             case Commit(tokens) if tokens and self._has_transcript:
                 text = "".join(token.text for token in tokens)
@@ -103,13 +103,13 @@ class TranslationProtocol:
                 space = "" if is_joined else " "
                 yield self._delta("output", space + text.text, text.end)
             case Failure(is_final=True) | Failure(annotator="translator"):
-                # Without a translator nothing but the transcript comes any more.
+                # A failed translator does not end the session, which goes on with the transcript.
                 yield from self.refuse(as_request_error(event.error))
             case End() if self._audio.is_ended and len(self._audio.segments) == 1:
                 yield from self._closed()
 
     def end(self) -> list[Message]:
-        """End the audio, for the client or before a shutdown; may be called again."""
+        """End the audio, at the client's request or before a shutdown; may be called again."""
         self._audio.end()
         return [] if self._audio.segments else [*self._closed()]
 
@@ -178,7 +178,7 @@ def _fields(data: str | bytes) -> Message:
         fields = None
     if not isinstance(fields, dict):
         raise RequestError(
-            f"expected a message that is a JSON object, got {reprlib.repr(data)}",
+            f"expected a JSON object, got {reprlib.repr(data)}",
             code="invalid_json",
         )
     return fields
@@ -200,6 +200,6 @@ def _open(handshake: Handshake) -> Opening:
 
 @hookimpl
 def wlk_protocols() -> list[SocketRoute]:
-    """Return the WebSocket of OpenAI's translations."""
+    """Return the route of OpenAI's translations."""
     path = "/v1/realtime/translations"
     return [SocketRoute(protocol="translations", path=path, open=_open)]

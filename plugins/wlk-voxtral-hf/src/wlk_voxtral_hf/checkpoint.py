@@ -1,4 +1,4 @@
-"""A checkpoint directory in the layout of transformers, and what it declares beside its weights."""
+"""Read what a checkpoint in the layout of transformers declares besides its weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
-CEILING = 1.5  # log10 mel energy: the default of transformers' feature extractor
+CEILING = 1.5  # log10 mel energy; the default of transformers' feature extractor
 MELS = 128  # the default of transformers
 
 
@@ -32,7 +32,7 @@ class _Processor(Struct):
 
 def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
     """
-    Return what streams need to know of the model in *directory*.
+    Return what streams need to know about the model in *directory*.
 
     Raises:
         ModelNotFoundError: it contains no Voxtral Realtime model in the layout of transformers.
@@ -48,7 +48,7 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
         mels=config["audio_config"].get("num_mel_bins") or MELS,
         ceiling=CEILING if ceiling is None else ceiling,
     )
-    read_json_table(directory / "generation_config.json")  # transformers reads it by itself
+    read_json_table(directory / "generation_config.json")  # validated: transformers reads it
     return CheckpointSettings.read(directory, name=name, log_mel=log_mel)
 
 
@@ -57,7 +57,7 @@ def _config(directory: Path) -> dict[str, Any]:
     config = read_json_table(path)
     if config.get("model_type") == "voxtral_realtime" and "audio_config" in config:
         if any(directory.glob("model*.safetensors")):
-            _refuse_what_is_not_read(directory, config)
+            _refuse_unsupported(directory, config)
             return read_json_table(path, ConfigSchema)
         found = "config.json without model*.safetensors"
     elif "multimodal" in config:
@@ -76,7 +76,7 @@ def _config(directory: Path) -> dict[str, Any]:
     )
 
 
-def _refuse_what_is_not_read(directory: Path, config: dict[str, Any]) -> None:
+def _refuse_unsupported(directory: Path, config: dict[str, Any]) -> None:
     if (directory / ADAPTER).exists():
         raise ModelNotFoundError(
             f"{directory} contains {ADAPTER}: an adapter, which the backend voxtral-hf does not "
@@ -88,6 +88,6 @@ def _refuse_what_is_not_read(directory: Path, config: dict[str, Any]) -> None:
         raise ModelNotFoundError(
             f"the weights in {directory} are quantized "
             f"({method or json.dumps(quantization)[:60]}), which the backend voxtral-hf does not "
-            "read; take a model in bfloat16, or one in 4 or 6 bits with: "
+            "read; use a model in bfloat16, or get one in 4 bits with: "
             "wlk-core pull mini-4bit --backend voxtral-mlx"
         )

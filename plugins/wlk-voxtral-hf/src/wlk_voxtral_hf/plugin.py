@@ -1,4 +1,4 @@
-"""The backend of wlk-voxtral-hf: constant data, and importing it brings no framework."""
+"""Declare the backend of wlk-voxtral-hf, without importing a framework."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VOXTRAL_HF = voxtral_spec(
     models={"digits": "bundled", "mini": MINI},
     default_model="mini",
     is_batching=True,
-    max_concurrent_calls=32,  # a pass over the positions of 32 streams costs little more than one
+    max_concurrent_calls=32,  # a pass over 32 streams costs little more than a pass over one
     model_files=(
         "config.json",
         "generation_config.json",

@@ -1,4 +1,4 @@
-"""A checkpoint directory in any of its four layouts, and the sizes of its model."""
+"""Read the sizes and settings of a checkpoint in any of its four layouts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MISTRAL_WEIGHTS = "consolidated.safetensors"
-# Of the published model; some configurations leave them out.
+# Those of the published model; some configurations leave them out.
 ENCODER_WINDOW, DECODER_WINDOW = 750, 8192
 ROPE_THETA = 1_000_000.0
 TRANSFORMERS_ROPE_THETA = 10_000.0  # the default of transformers' configuration
@@ -90,9 +90,9 @@ class ModelConfig:
 
 def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, CheckpointSettings]:
     """
-    Return the sizes of the model in *directory* and what streams need to know of it.
+    Return the sizes of the model in *directory*, and what streams need to know about it.
 
-    Of the weights only the header is read.
+    Of the weights only the headers are read.
 
     Raises:
         ModelNotFoundError: it contains no Voxtral Realtime model, or its files contradict each
@@ -115,8 +115,8 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
         config = ModelConfig.read(table)
     except ValueError as error:
         raise ModelNotFoundError(
-            f"{file} describes no Voxtral Realtime model that can be loaded: {error}; get one "
-            "with: wlk-core pull mini-6bit --backend voxtral-mlx"
+            f"{file} does not describe a Voxtral Realtime model that can be loaded: {error}; get "
+            "one with: wlk-core pull mini-6bit --backend voxtral-mlx"
         ) from error
     check_config(table, read_safetensors_headers(weight_files(directory)), path=file)
     log_mel = LogMel(mels=config.mels, ceiling=config.ceiling)
@@ -127,7 +127,7 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
 
 def weight_files(directory: Path) -> list[Path]:
     """
-    Return the weights of a directory: Mistral's file, the shards of an index, or all of a name.
+    Return the weight files in *directory*: Mistral's, the shards of an index, or model*.
 
     Raises:
         ModelNotFoundError: the index is damaged, or there are no weights.
@@ -171,7 +171,7 @@ def _transformers(config: dict[str, Any]) -> ModelConfig:
 def _stack(
     sizes: dict[str, Any], keys: StackKeys, window: int, rope_theta: float
 ) -> TransformerConfig:
-    """Return the sizes of a stack by its *keys*; what it leaves out is *window*, *rope_theta*."""
+    """Read the sizes of a stack under *keys*; *window* and *rope_theta* are its defaults."""
     rope = sizes.get("rope_parameters") or {}
     heads = int(sizes[keys.heads])
     return TransformerConfig(
@@ -181,7 +181,7 @@ def _stack(
         key_heads=int(sizes.get(keys.key_heads) or heads),
         head_size=int(sizes.get(keys.head_size) or sizes[keys.width] // heads),
         hidden=int(sizes[keys.hidden]),
-        window=int(sizes.get("sliding_window") or window),  # some files write it as text
+        window=int(sizes.get("sliding_window") or window),  # a string in some files
         rope_theta=float(rope.get("rope_theta") or sizes.get("rope_theta") or rope_theta),
         norm_eps=float(sizes.get(keys.norm_eps, 1e-5)),
     )

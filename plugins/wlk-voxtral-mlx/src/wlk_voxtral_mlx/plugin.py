@@ -1,4 +1,4 @@
-"""The backend of wlk-voxtral-mlx: constant data, and importing it brings no framework."""
+"""Declare the backend of wlk-voxtral-mlx, without importing a framework."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What both plugins for Voxtral Realtime share: all but the framework that runs the model."""
+"""Everything that both plugins for Voxtral Realtime share, independent of the framework."""

@@ -1,4 +1,4 @@
-"""A loaded Voxtral model as a backend: from the options of a stream to its recognizer."""
+"""Turn a loaded Voxtral model into a backend, which builds a recognizer for each stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loaded_backend(spec: BackendSpec, engine: VoxtralEngine) -> LoadedBackend[Vo
 def _open_stream(
     engine: VoxtralEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    """Return a function that makes recognizers; raises OptionError for an untrained delay."""
+    """Return a function that creates recognizers; raises OptionError for an untrained delay."""
     settings = engine.settings
     delay_steps = settings.delay_steps(config.options["delay_ms"])
     return partial(
@@ -43,7 +43,7 @@ def _open_stream(
 def _step_decoder(
     engine: VoxtralEngine, calls: EngineCalls, delay_steps: int, draft_steps: int
 ) -> StepDecoder:
-    """Return the engine call of a stream, which is batched with others if the backend can."""
+    """Return the engine call of a stream, batched with those of others if the backend can."""
     cut = partial(cut_answer, pad_id=engine.settings.tokenizer.pad_id)
     if not calls.is_batching:
         decode_alone = partial(engine.decode, delay_steps=delay_steps, draft_steps=draft_steps)
@@ -61,7 +61,7 @@ def _step_decoder(
 
 
 def _warmup(engine: VoxtralEngine, calls: EngineCalls) -> None:
-    """Decode a step of silence, which also computes the opening of the default delay."""
+    """Decode a step of silence, which also computes the opening state of the default delay."""
     settings = engine.settings
     mel = silence_features(settings.log_mel, 1)
     _step_decoder(engine, calls, settings.tokenizer.delay_steps, 1)(mel, None)

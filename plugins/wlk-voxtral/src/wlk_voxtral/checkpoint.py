@@ -1,4 +1,4 @@
-"""What the directory of a checkpoint declares about its streams: tekken.json and wlk.json."""
+"""Read what a checkpoint declares about its streams in tekken.json and wlk.json."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class _Settings(Struct):
 @attrs.frozen(kw_only=True, eq=False)
 class CheckpointSettings:
     """
-    What streams need of a checkpoint beside its weights.
+    What streams need to know of a checkpoint besides its weights.
 
     Attributes:
         name: the model as users call it, for error messages.
         tokenizer: its tokenizer, which declares the layout of its streams.
-        log_mel: the features its encoder takes.
-        dtype: the name of the arithmetic it was made for; None where it does not declare it.
+        log_mel: computes the features that its encoder takes.
+        dtype: the name of the number format it is meant for; None if it declares none.
         delays_ms: the delays it was trained for; None for every delay of the format.
 
     """
@@ -48,7 +48,7 @@ class CheckpointSettings:
     @classmethod
     def read(cls, directory: Path, *, name: str, log_mel: LogMel) -> CheckpointSettings:
         """
-        Read tekken.json, and `dtype` and `delays_ms` of a wlk.json where there is one.
+        Read tekken.json and, if there is one, wlk.json.
 
         Raises:
             ModelNotFoundError: tekken.json is missing or belongs to another model, or a file is
@@ -91,16 +91,16 @@ class CheckpointSettings:
         highest = max(tokens.bos_id, tokens.eos_id, tokens.pad_id, tokens.word_id)
         if highest >= rows:
             raise ModelNotFoundError(
-                f"{file} does not fit the tokenizer: it has a vocabulary of {rows} rows, and "
+                f"{file} does not fit the tokenizer: it has a vocabulary of {rows} rows, but "
                 f"{TOKENIZER_FILE} has the id {highest}; pull the model again"
             )
 
     def delay_steps(self, delay_ms: int | None) -> int:
         """
-        Return the delay of a stream in steps, the checkpoint's own for None.
+        Return *delay_ms* in steps; None stands for the checkpoint's own delay.
 
         Raises:
-            OptionError: the format, or this checkpoint, has no such delay.
+            OptionError: the format or this checkpoint does not support the delay.
 
         """
         if delay_ms is None:

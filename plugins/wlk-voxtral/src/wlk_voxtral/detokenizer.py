@@ -1,4 +1,4 @@
-"""Assemble words from token ids: one id for each step, and a marker at the end of each word."""
+"""Assemble words from token ids: one id per step, and a marker at the end of each word."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ class StreamingDetokenizer:
 
     Id number *k* stands for the audio up to ``0.08 (k + 1)`` s, whatever the delay of the model.  A
     word ends at the time of its marker; text without a marker ends where the marker would have
-    been.  The text of a marker is complete when a control token follows it.  Bytes of an unfinished
-    character, and a space without a word, wait for the next text.
+    been.  The text after a marker is complete when a control token follows it.  Bytes of an
+    unfinished character, and a space without a word, are kept for the next text.
     """
 
     def __init__(self, tokenizer: TekkenTokenizer) -> None:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         self._count = 0  # ids so far
-        self._end = 0.0  # of the growing text
-        self._is_open = False  # since a marker or text, nothing but text came
+        self._end = 0.0  # end of the growing text, in seconds
+        self._is_open = False  # the latest id was a marker or text
         self._text = ""
-        self._surprise = 0.0  # of its ids: the sum of -log of the probabilities
+        self._surprise = 0.0  # sum of -log(probability) over the ids of the text
         self._ids = 0
         self.detokenised = 0  #: ids that had bytes
 
     def copy(self) -> StreamingDetokenizer:
-        """Return a detokenizer that goes on from here by itself."""
+        """Return an independent copy."""
         other = copy.copy(self)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         decoder.setstate(self._decoder.getstate())
@@ -58,12 +58,12 @@ class StreamingDetokenizer:
 
     @property
     def time(self) -> float:
-        """The end of the audio that the ids so far stand for, in seconds of the utterance."""
+        """End of the audio that the ids so far stand for, in seconds of the utterance."""
         return STEP_SECONDS * self._count
 
     @property
     def pending(self) -> TimedText | None:
-        """The growing text, as far as its characters are complete."""
+        """The growing text, up to its last complete character."""
         return self._timed_text() if self._text.strip() else None
 
     def push(self, prediction: TokenPrediction) -> TimedText | None:
@@ -86,7 +86,7 @@ class StreamingDetokenizer:
         return complete
 
     def finish(self) -> TimedText | None:
-        """Return the growing text, which is complete."""
+        """Complete the growing text and return it, if there is any."""
         self._is_open = False
         if not self._text.strip():
             return None  # a lone space belongs to the word that follows

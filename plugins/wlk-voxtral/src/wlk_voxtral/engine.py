@@ -1,4 +1,4 @@
-"""The engine of a Voxtral model: decoding of steps, whatever framework runs the network."""
+"""Decode the steps of a Voxtral model, whatever framework runs its network."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @attrs.frozen(kw_only=True, eq=False)
 class StreamState:
     """
-    A point of an utterance between two calls: a value, so that a call can be repeated.
+    The state of an utterance between two calls: never changed, so that a call can be repeated.
 
     `known_ids` are the decoder inputs known before the next forward pass: the rest of the prompt,
     or the last prediction.
     """
 
-    positions: int = 0  #: of the decoder, so far
+    positions: int = 0  #: decoder positions so far
     known_ids: tuple[int, ...]
     encoder_cache: Cache | None = None
     kv_cache: Cache | None = None
@@ -43,7 +43,7 @@ class StreamState:
         return sum(cache.nbytes for cache in caches if cache is not None)
 
 
-#: predictions, new state and work of a request
+#: the predictions, the new state and the work of a request
 DecodeAnswer: TypeAlias = tuple["Sequence[TokenPrediction]", StreamState, WorkCounters]
 
 
@@ -54,9 +54,9 @@ class DecodeRequest:
 
     Attributes:
         mel: float32[8 n, mels], the mel frames of the steps.
-        state: what the last call returned; None at the start of an utterance.
-        delay_steps: how many steps the text comes after its audio, constant in an utterance.
-        draft_steps: steps that may be decoded in one forward pass.
+        state: the state returned by the last call; None at the start of an utterance.
+        delay_steps: number of steps between audio and its text, constant in an utterance.
+        draft_steps: the most steps to decode in one forward pass.
 
     """
 
@@ -71,7 +71,7 @@ class VoxtralEngine:
     A loaded model that any number of streams share.
 
     It holds the network and, for each delay in use, the state after the silence that opens every
-    utterance.  The caches of a stream travel in its StreamState.
+    utterance.  The caches of a stream are in its StreamState.
     """
 
     def __init__(self, network: Network, settings: CheckpointSettings) -> None:
@@ -96,9 +96,9 @@ class VoxtralEngine:
 
     def decode_batch(self, requests: Sequence[DecodeRequest]) -> list[DecodeAnswer]:
         """
-        Decode the next steps of several utterances, in common passes where the network has them.
+        Decode the next steps of several utterances, in shared passes if the network supports them.
 
-        The answers are those of `decode`.  If it raises, every request can be made again.
+        The answers are those of `decode`.  If it raises, every request can be repeated.
         """
         with self.network.running():
             openings = [
@@ -115,7 +115,7 @@ class VoxtralEngine:
 
     def _opening(self, delay_steps: int) -> tuple[StreamState, WorkCounters]:
         """Return the state after all but the last step of the silence before an utterance."""
-        with self._lock:  # the first stream of a delay computes it for all others
+        with self._lock:  # the first stream with a delay computes it for all others
             if delay_steps in self._openings:
                 return self._openings[delay_steps], WorkCounters()
             tokenizer = self.settings.tokenizer
@@ -135,7 +135,7 @@ class VoxtralEngine:
     def _decode(
         self, requests: Sequence[DecodeRequest], states: Sequence[StreamState]
     ) -> list[DecodeAnswer]:
-        """Decode *requests* from *states* on."""
+        """Decode *requests*, each from its state in *states*."""
         tokenizer = self.settings.tokenizer
         encoder_rows = [
             EncoderRow(mel=request.mel, cache=state.encoder_cache, delay_steps=request.delay_steps)
@@ -180,7 +180,7 @@ class VoxtralEngine:
 
 
 class _RowDecoder:
-    """The decoder over the steps of one call of a stream, between two passes of the network."""
+    """The progress of decoding one request, from pass to pass of the network."""
 
     def __init__(
         self, audio: Any, kv_cache: Any, *, position: int, decoding: SpeculativeDecoding
@@ -203,7 +203,7 @@ class _RowDecoder:
         )
 
     def accept(self, forward: ForwardPass, *, is_wide: bool) -> None:
-        """Take the outcome of the row; see SpeculativeDecoding."""
+        """Apply the outcome of the pass to this row; see SpeculativeDecoding."""
         width = len(forward.predictions)
         kept = self.decoding.accept(forward.predictions, is_wide=is_wide)
         self.kv_cache = forward.kv_cache if kept == width else forward.truncated(kept)
@@ -214,9 +214,9 @@ class _RowDecoder:
 
 def _decode_rows(network: Network, rows: Sequence[_RowDecoder]) -> None:
     """
-    Decode all steps of each row, with the next positions of all rows in each pass.
+    Decode all steps of each row; each pass runs the next positions of all rows.
 
-    A prediction that is too close in a pass with other positions is recomputed alone.
+    A prediction with too small a margin in a pass with other positions is recomputed alone.
     """
     while waiting := [row for row in rows if not row.decoding.is_complete]:
         together = [row for row in waiting if not row.decoding.is_alone]
@@ -233,14 +233,14 @@ def cut_answer(answer: DecodeAnswer, share: float, *, pad_id: int) -> DecodeAnsw
     """Return the answer of `decode` as if no text had come after the first *share* of its steps."""
     predictions, state, work = answer
     if not predictions:
-        return answer  # the rest of the prompt is still known to the decoder
+        return answer  # the prompt is not complete, and its rest must stay in known_ids
     kept = int(share * len(predictions))
     quiet = [attrs.evolve(prediction, id=pad_id) for prediction in predictions[kept:]]
     return [*predictions[:kept], *quiet], attrs.evolve(state, known_ids=(pad_id,)), work
 
 
 def predictions_of(rows: Iterable[Sequence[float]]) -> list[TokenPrediction]:
-    """Return the predictions of rows read from a device: id, probability and margin."""
+    """Convert rows read from a device, each with id, probability and margin, to predictions."""
     return [
         TokenPrediction(int(token_id), min(1.0, probability), margin)
         for token_id, probability, margin in rows

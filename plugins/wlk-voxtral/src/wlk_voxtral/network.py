@@ -1,4 +1,4 @@
-"""The interface of a Voxtral network: forward passes over the steps of one or several streams."""
+"""The interface of a Voxtral network: forward passes over the steps of one or more streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Cache(Protocol):
-    """Tensors of a stream between two calls: a value, never changed in place."""
+    """Tensors that a stream keeps between two calls, never changed in place."""
 
     @property
     def nbytes(self) -> int:
@@ -32,7 +32,7 @@ class ForwardPass(Protocol):
 
     @property
     def predictions(self) -> Sequence[TokenPrediction]:
-        """The most probable id after each position, end of text excepted."""
+        """The most probable id after each position, other than end of text."""
         ...
 
     @property
@@ -51,9 +51,9 @@ class EncoderRow:
     The next steps of one stream for the encoder.
 
     Attributes:
-        mel: float32[8 n, mels], n steps.
-        cache: what the last pass returned; None at the start of an utterance.
-        delay_steps: how many steps the text comes after its audio.
+        mel: float32[8 n, mels], the mel frames of n steps.
+        cache: the cache returned by the last pass; None at the start of an utterance.
+        delay_steps: number of steps between audio and its text.
 
     """
 
@@ -63,7 +63,7 @@ class EncoderRow:
 
     @property
     def steps(self) -> int:
-        """The number of steps of the mel frames."""
+        """The number of steps."""
         return len(self.mel) // STEP_FRAMES
 
 
@@ -73,11 +73,11 @@ class DecoderRow:
     The next positions of one stream for the decoder.
 
     Attributes:
-        token_ids: one for each step of *audio* from *first* on.
-        audio: the embeddings that the encoder returned.
-        first: the first of their steps.
-        kv_cache: the one in front of them; None at the start of an utterance.
-        position: the number of the first of them in the utterance.
+        token_ids: one id per step of *audio*, from step *first* on.
+        audio: the audio embeddings that the encoder returned.
+        first: index of the first step in *audio*.
+        kv_cache: the KV cache before that step; None at the start of an utterance.
+        position: position of that step in the utterance.
 
     """
 
@@ -90,28 +90,28 @@ class DecoderRow:
 
 class Network(Protocol):
     """
-    A loaded model on its framework: weights and forward passes, nothing of a stream.
+    A loaded model on its framework: weights and forward passes, without state of a stream.
 
     Any stands for tensors of the framework: the audio embeddings of a call, and caches.
 
-    The answer of each row is that of the row alone, up to rounding.  The encoder may return lazy
+    The result for each row is that of the row alone, up to rounding.  The encoder may return lazy
     tensors.  After a decoder pass over its audio embeddings all caches are computed, because the
     next call of a stream may come from another thread.
     """
 
     @property
     def min_margin(self) -> float:
-        """Logits by which a prediction of a pass over several positions must lead to be final."""
+        """Margin in logits that a prediction of a pass over several positions needs to be kept."""
         ...
 
     def running(self) -> AbstractContextManager[None]:
-        """Prepare the calling thread for the methods below, and wait for the device."""
+        """Wait for the device, and hold it for calls of the methods below in this thread."""
         ...
 
     def encode_batch(self, rows: Sequence[EncoderRow]) -> Sequence[tuple[Any, Cache]]:
-        """Return audio embeddings and the encoder's new cache of each row."""
+        """Return the audio embeddings and the new encoder cache of each row."""
         ...
 
     def forward_batch(self, rows: Sequence[DecoderRow]) -> Sequence[ForwardPass]:
-        """Run the decoder over the positions of each row, in one pass where it can."""
+        """Run the decoder over the positions of each row, in one pass if possible."""
         ...

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
-MAX_CALL_STEPS = 16  # in one engine call; live audio comes one step at a time
-TAIL_STEPS = 10  # of silence after the delay: room for the pieces of a long last word
-MAX_EXTRA_STEPS = 64  # of silence after those, while text still comes
-LOUDNESS_SECONDS = 6.0  # kept before the newest text: a long word, and the noise around it
+MAX_CALL_STEPS = 16  # per engine call; live audio is decoded one step at a time
+TAIL_STEPS = 10  # steps of silence after the delay: room for the pieces of a long last word
+MAX_EXTRA_STEPS = 64  # further steps of silence while text is still emitted
+LOUDNESS_SECONDS = 6.0  # loudness kept before the newest text: a long word and the noise around it
 
 # The mel frames of a step need samples on both sides of it, because a window is centred on a frame.
 _MARGIN_BEFORE = WINDOW_SAMPLES // 2
@@ -33,7 +33,7 @@ _MARGIN_AFTER = WINDOW_SAMPLES // 2 - FRAME_SAMPLES
 
 
 class StepDecoder(Protocol):
-    """An engine call for one stream; the engine keeps nothing of the stream."""
+    """An engine call for one stream; the engine keeps no state of the stream."""
 
     def __call__(
         self, mel: NDArray[np.float32], state: Any
@@ -43,12 +43,12 @@ class StepDecoder(Protocol):
 
         Args:
             mel: float32[8 n, mels], n > 0, the mel frames of n steps.  The first step of an
-                utterance is the last one of the silence in front of it.
-            state: what the last call returned, unchanged; None at the start of an utterance.
+                utterance is the last step of the silence before it.
+            state: the state returned by the last call; None at the start of an utterance.
 
         Returns:
-            The predictions after the prompt, one for each step once the prompt is complete; the
-            new state; and the work of the call.
+            The predictions after the prompt, one per step once the prompt is complete; the new
+            state; and the work of the call.
 
         Raises:
             Exception: an error of the engine; the call can be repeated.
@@ -68,10 +68,10 @@ class VoxtralRecognizer:
     Recognise audio in steps of 80 ms; text is emitted `delay_steps` after its audio.
 
     Steps lie on a fixed grid from the start of the utterance, and the mel frames of each come from
-    the samples around it, so that no cut of the audio changes them.  One call of `step` decodes the
-    complete steps, up to MAX_CALL_STEPS.  A complete utterance is padded with zeros, as in
-    training, until all of its text came, in one call, because a later insert would take padding
-    that had been decoded before for a pause.
+    the samples around it, so the chunks in which audio arrives do not change them.  One call of
+    `step` decodes the complete steps, up to MAX_CALL_STEPS.  A complete utterance is padded with
+    zeros, as in training, until all of its text is emitted.  That takes a single call: if audio
+    were inserted between two, padding decoded so far would become a pause in the utterance.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class VoxtralRecognizer:
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """The growing word, as far as its characters are complete."""
+        """The growing word, up to its last complete character."""
         pending = self._text.pending
         if pending is None:
             return ()
@@ -104,7 +104,7 @@ class VoxtralRecognizer:
 
     @property
     def work(self) -> WorkCounters:
-        """The engine's work, added up."""
+        """The total work of the engine."""
         return self._work
 
     @property
@@ -114,11 +114,11 @@ class VoxtralRecognizer:
         return self._buffer.nbytes + self._energy.nbytes + state
 
     def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the audio that waits for the engine."""
+        """Append float32[n] to the audio to be decoded."""
         self._buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Decode the complete steps; at the end of a complete utterance the rest of it."""
+        """Decode the complete steps; if there are none and *is_last*, the rest of the utterance."""
         if self._is_padded:
             return None
         complete = (self._buffer.end - _MARGIN_AFTER) // STEP_SAMPLES
@@ -135,8 +135,8 @@ class VoxtralRecognizer:
         self._text = StreamingDetokenizer(self._tokenizer)
         self._energy = EnergyContour(LOUDNESS_SECONDS)
         self._state: Any = None
-        self._decoded_steps = -1  # the last step of the silence in front of the utterance
-        self._committed_end = 0.0  # of the last word, in seconds of the utterance
+        self._decoded_steps = -1  # -1: the last step of the silence before the utterance
+        self._committed_end = 0.0  # end of the last word, in seconds of the utterance
         self._is_padded = False
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class VoxtralRecognizer:
         self.end_utterance("")
 
     def _decode_rest(self) -> Step:
-        """Decode the rest of a complete utterance, and silence until no more text comes."""
+        """Decode the rest of a complete utterance, and silence until no more text is emitted."""
         start, state = self._decoded_steps, self._state
         audio_steps = -(-self._buffer.end // STEP_SAMPLES)
         stop = audio_steps + self._delay_steps + 1 + TAIL_STEPS
@@ -160,8 +160,6 @@ class VoxtralRecognizer:
             is_text = bool(predictions) and predictions[-1].id != self._tokenizer.pad_id
             if start == stop < last_stop and is_text:
                 stop += 1
-        if state is None:
-            raise AssertionError("an utterance that is padded has steps")
         return self._commit(predictions, state, total, stop, is_padded=True)
 
     def _decode_steps(
@@ -173,7 +171,7 @@ class VoxtralRecognizer:
         return self._decode(self._log_mel(audio), state)
 
     def _audio(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return samples of the utterance, zeros outside of it."""
+        """Return samples *start* to *stop* of the utterance, with zeros outside it."""
         audio = np.zeros(stop - start, dtype=np.float32)
         first, end = max(start, 0), min(stop, self._buffer.end)
         if first < end:
@@ -189,7 +187,7 @@ class VoxtralRecognizer:
         *,
         is_padded: bool = False,
     ) -> Step:
-        """Adopt the engine's output; nothing changes before all of it was read."""
+        """Adopt the engine's output; nothing changes until all of it has been read."""
         self._measure_loudness(stop)
         text, words = self._text.copy(), list[Word]()
         for prediction in predictions:
@@ -206,14 +204,14 @@ class VoxtralRecognizer:
         return Step(committed=tuple(words), consumed_samples=consumed)
 
     def _measure_loudness(self, stop: int) -> None:
-        """Append the loudness of the steps up to *stop*; padding is left out as no real quiet."""
+        """Append the loudness of the steps up to *stop*, without padding: it is not real quiet."""
         start = self._energy.samples
         end = min(stop * STEP_SAMPLES, self._buffer.end) // FRAME_SAMPLES * FRAME_SAMPLES
         if end > start:
             self._energy.append(self._audio(start, end))
 
     def _add(self, words: list[Word], text: TimedText | None, now: float) -> None:
-        """Append the word of a complete text; it starts at the end of the one before or later."""
+        """Append the word of a complete text, which starts no earlier than the word before ends."""
         if text is not None:
             words.append(self._word(text, words[-1].end if words else self._committed_end, now))
 

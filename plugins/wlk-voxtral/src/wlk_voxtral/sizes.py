@@ -1,4 +1,4 @@
-"""The sizes in a configuration of any layout: their types, and where the weights have them."""
+"""Check the sizes in a configuration of any layout: their types, and against the weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Audio(Struct):
     global_log_mel_max: Annotated[float, Meta(ge=-20, le=20)] | None = None
 
 
-class _Stack(Struct):  # of layers, with the keys of Mistral or of transformers
+class _Stack(Struct):  # a stack of layers, with the keys of Mistral or of transformers
     dim: Size | None = None
     n_layers: Size | None = None
     hidden_dim: Size | None = None
@@ -47,7 +47,7 @@ class _Stack(Struct):  # of layers, with the keys of Mistral or of transformers
     vocab_size: Size | None = None
     rope_theta: _Theta = None
     rope_parameters: _Rope | None = None
-    sliding_window: Size | str | None = None  # some files write it as text
+    sliding_window: Size | str | None = None  # a string in some files
     ada_rms_norm_t_cond_dim: Size | None = None
     num_mel_bins: _Mels = None
     downsample_factor: Annotated[int, Meta(ge=1, le=64)] | None = None
@@ -72,9 +72,9 @@ class Quantization(Struct, frozen=True):
 
 
 class ConfigSchema(_Stack):
-    """The keys of every layout; which of them a layout needs is the reader's to check."""
+    """The keys of all layouts; the reader of a layout checks that those it needs are there."""
 
-    multimodal: _Multimodal | None = None  # Mistral and voxmlx, with the decoder beside it
+    multimodal: _Multimodal | None = None  # Mistral and voxmlx, with the decoder's keys beside it
     encoder_args: _Stack | None = None  # mlx-audio
     decoder: _Stack | None = None
     audio_config: _Stack | None = None  # transformers
@@ -85,7 +85,7 @@ class ConfigSchema(_Stack):
 
 @attrs.frozen
 class StackKeys:
-    """The keys of the sizes of a stack of layers."""
+    """The names of the sizes of a stack of layers in a layout."""
 
     width: str
     layers: str
@@ -114,7 +114,7 @@ def check_config(
     config: Mapping[str, Any], headers: Mapping[str, TensorHeader], *, path: Path
 ) -> None:
     """
-    Check that the sizes of *config*, which was read from *path*, are those of the weights.
+    Check that the sizes of *config*, which was read from *path*, match the weights.
 
     Raises:
         ModelNotFoundError: a size differs.

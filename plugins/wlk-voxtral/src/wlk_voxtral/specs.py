@@ -1,4 +1,4 @@
-"""The declarations that both backends share; importing this module does not import numpy."""
+"""Declarations that both backends share; importing this module does not import numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def voxtral_spec(
     *, options: tuple[Option, ...], is_batching: bool = False, **fields: Any
 ) -> BackendSpec:
     """
-    Return the spec of a Voxtral backend: the *options* of its framework and other *fields*.
+    Return the spec of a Voxtral backend from the *options* of its framework and other *fields*.
 
     `is_batching` declares that its network runs several streams in one pass.
     """
@@ -37,7 +37,7 @@ def voxtral_spec(
             "bounded-state",
             *batching,
         ),
-        max_delay=3.0,  # the longest delay, and the pieces of a word
+        max_delay=3.0,  # the longest delay, plus the pieces of a word
         bounds={"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10},
         **fields,
     )

@@ -1,4 +1,4 @@
-"""Speculative decoding: several steps of a streaming decoder in one forward, same result."""
+"""Speculative decoding: run several steps of a stream in one forward, with the same result."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class SpeculativeDecoding:
     """
     The state of a speculative decoding, without the model.
 
-    In most steps of a stream the model predicts *pad*, which is silence.  So up to *width*
-    positions are run in one forward with *pad* as draft.  They are kept up to the first prediction
-    of another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
+    In most steps of a stream the model predicts *pad*, which stands for silence.  So up to *width*
+    positions are run in one forward with *pad* as the draft, and kept up to the first prediction of
+    another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
     follows it.  A *width* of 1 decodes step by step.
 
     Wide forwards round differently.  A prediction with a margin below *min_margin* could therefore
     differ from that of a single step, and is recomputed alone.
 
     *count* positions are run.  *known_ids* are the inputs known beforehand: the rest of a prompt,
-    which comes on top of the width, or the last prediction.
+    which does not count towards *width*, or the last prediction.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class SpeculativeDecoding:
         self._marker = marker
         self._width = width
         self._min_margin = min_margin
-        self.predictions: list[TokenPrediction] = []  #: after the last known id, so far
-        self.is_alone = False  #: whether the next forward must have no other positions
+        self.predictions: list[TokenPrediction] = []  #: those after the last known id
+        self.is_alone = False  #: whether the next forward must run a single position
 
     @property
     def is_complete(self) -> bool:
-        """Whether all positions were run."""
+        """Whether all positions have been run."""
         return self._left <= 0
 
     def next_ids(self) -> list[int]:
@@ -70,11 +70,11 @@ class SpeculativeDecoding:
 
     def accept(self, forward: Sequence[TokenPrediction], *, is_wide: bool) -> int:
         """
-        Take the predictions after `next_ids`, and return how many of these positions hold.
+        Take the predictions for `next_ids`, and return how many of these positions to keep.
 
-        `is_wide` reports that the forward had several positions, of this stream or of others.
+        `is_wide` tells whether the forward had several positions, of this stream or of others.
         """
-        first = len(self._known) - 1  # the predictions before it are of known ids
+        first = len(self._known) - 1  # the first prediction after the last known id
         kept, self.is_alone = len(forward), False
         for index, prediction in enumerate(forward[first:], first):
             if is_wide and prediction.margin < self._min_margin:

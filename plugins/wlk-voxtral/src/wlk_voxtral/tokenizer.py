@@ -1,4 +1,4 @@
-"""Mistral's tokenizer of a streaming model: the bytes of token ids, and the layout of a stream."""
+"""Mistral's tokenizer for streaming models: the bytes of token ids, and the layout of a stream."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ STEP_SECONDS = 0.08
 STEP_SAMPLES = 1280  # at 16 kHz
 STEP_FRAMES = STEP_SAMPLES // FRAME_SAMPLES  # mel frames of 10 ms
 MAX_DELAY_STEPS = 30  # 2.4 s, the longest delay that Voxtral Realtime was trained for
-MAX_IDS = 10_000_000  # of a vocabulary; the published one has 131,072
-LEFT_PAD_STEPS = 32  # of the published model: 2.56 s of silence
+MAX_IDS = 10_000_000  # limit of a vocabulary; the published one has 131,072
+LEFT_PAD_STEPS = 32  # 2.56 s of silence, as in the published model
 MAX_LEFT_PAD_STEPS = 1000  # 80 s
 SPECIAL_TOKENS = ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
 
@@ -55,14 +55,14 @@ class _Tekken(Struct):
 @attrs.frozen(kw_only=True, eq=False)
 class TekkenTokenizer:
     """
-    What decoding a stream of token ids needs of a tekken.json.
+    The parts of a tekken.json that decoding a stream of token ids needs.
 
-    Ids below `specials` are control tokens and have no text.  `word_id` marks the end of a word in
-    front of its text, and `pad_id` stands for a step without text.  Text comes `delay_steps` after
+    Ids below `specials` are control tokens and have no text.  `word_id` marks the end of a word and
+    precedes its text, and `pad_id` stands for a step without text.  Text comes `delay_steps` after
     its audio, which follows `left_pad_steps` of silence (arXiv:2602.11298).
     """
 
-    pieces: tuple[bytes, ...]  #: of the vocabulary; the first has the id `specials`
+    pieces: tuple[bytes, ...]  #: the bytes of each id, from the id `specials` on
     specials: int
     bos_id: int
     eos_id: int
@@ -77,7 +77,7 @@ class TekkenTokenizer:
         Read the table in a tekken.json.
 
         Raises:
-            ValueError: it is another file, or its model does not stream; the message gives the
+            ValueError: the table is invalid, or its model does not stream; the message gives the
                 reason.
 
         """
@@ -91,7 +91,7 @@ class TekkenTokenizer:
         left_pad_steps = audio.get("streaming_n_left_pad_tokens")
         if audio.get("transcription_format") != "streaming" or delay_ms is None:
             raise ValueError(
-                "it describes no streaming transcription: audio.transcription_delay_ms is missing"
+                "audio.transcription_format is not streaming, or transcription_delay_ms is missing"
             )
         if missing := [name for name in SPECIAL_TOKENS if name not in ids]:
             raise ValueError(f"its special tokens lack {', '.join(missing)}")
@@ -113,13 +113,13 @@ class TekkenTokenizer:
         Return a delay in steps.
 
         Raises:
-            ValueError: the format has no such delay.
+            ValueError: the format does not support the delay.
 
         """
         steps = round(delay_ms / STEP_MS)
         if steps * STEP_MS != delay_ms or not 1 <= steps <= MAX_DELAY_STEPS:
             raise ValueError(
-                f"a delay is a multiple of {STEP_MS} ms from {STEP_MS} to "
+                f"a delay must be a multiple of {STEP_MS} ms from {STEP_MS} to "
                 f"{MAX_DELAY_STEPS * STEP_MS}, got {delay_ms:g}"
             )
         return steps
@@ -129,7 +129,7 @@ class TekkenTokenizer:
         return (self.bos_id, *[self.pad_id] * (self.left_pad_steps + delay_steps))
 
     def piece(self, token_id: int) -> bytes:
-        """Return the bytes of an id; control tokens and ids past the vocabulary have none."""
+        """Return the bytes of an id; control tokens and ids outside the vocabulary have none."""
         index = token_id - self.specials
         return self.pieces[index] if 0 <= index < len(self.pieces) else b""
 

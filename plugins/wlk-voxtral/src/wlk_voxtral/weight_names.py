@@ -1,25 +1,25 @@
-"""The names of a weight in each layout, and the order of its rows."""
+"""Map the names of weights in each layout to ours, and tell the order of their rows."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
 Layout = Literal["Mistral", "voxmlx", "transformers", "mlx-audio"]
-LAYOUTS: tuple[Layout, ...] = ("Mistral", "voxmlx", "transformers", "mlx-audio")
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
-#: Tensors that no model needs: the tied output layer, and tables that are computed.
+#: Tensors that are not loaded: the tied output layer, and tables that are computed.
 IGNORED = re.compile(r"^(output|(.+\.)?lm_head)\.weight$|rotary_emb|inv_freq")
 
 
 @attrs.frozen
 class WeightName:
     """
-    The parameter that a tensor of a file is, by its name in the layout of voxmlx.
+    The parameter that a tensor of a file holds, named as in the layout of voxmlx.
 
-    `halves` names the heads whose rotary halves the rows of the tensor keep apart, if any.
+    `halves` names the heads in which the two halves of rotary pairs are kept apart, if any.
     """
 
     name: str
@@ -27,7 +27,7 @@ class WeightName:
     halves: Literal["", "heads", "key_heads"] = ""
 
 
-#: The names of modules outside of the layers, in the order of those of voxmlx, which are ours.
+#: The modules outside the layers, in the same order in each layout; voxmlx's names are ours.
 _OUTSIDE_NAMES: dict[Layout, tuple[str, ...]] = {
     "Mistral": (
         "whisper_encoder.conv_layers.0.conv",
@@ -70,7 +70,7 @@ _OUTSIDE: dict[Layout, dict[str, str]] = {
     layout: dict(zip(names, _OUTSIDE_NAMES["voxmlx"], strict=True))
     for layout, names in _OUTSIDE_NAMES.items()
 }
-#: The name in front of a layer's number: in the encoder, and in the decoder.
+#: The name before a layer's number, in the encoder and in the decoder.
 _STACKS: dict[Layout, tuple[str, str]] = {
     "Mistral": ("whisper_encoder.transformer.layers", "layers"),
     "voxmlx": ("encoder.layers", "language_model.layers"),
@@ -87,8 +87,8 @@ _OUR_PARTS = (
     "ada_norm.linear_out",
 )
 _MISTRAL_PARTS = (*(f"attention.w{part}" for part in "qkvo"), "attention_norm", "ffn_norm")
-#: The names after a layer's number, in the order of _OUR_PARTS; the norms of transformers differ
-#: between its two stacks.
+#: The names after a layer's number, in the order of _OUR_PARTS; the norms in the encoder and in the
+#: decoder of transformers have different names.
 _PARTS: dict[Layout, tuple[tuple[str, ...], ...]] = {
     "voxmlx": (_OUR_PARTS,),
     "Mistral": (
@@ -136,7 +136,7 @@ _LAYER = re.compile(r"^(?P<stack>.*?layers)\.(?P<number>\d+)\.(?P<part>.+)$")
 
 
 def module_weight(name: str) -> WeightName | None:
-    """Return the parameter that a tensor of any layout called *name* is; None where it is none."""
+    """Return the parameter that the tensor *name* of any layout holds, or None if it holds none."""
     plain = _PREFIX.sub("", name).replace("language_model.model.", "language_model.")
     module, _, kind = plain.rpartition(".")
     layer = _LAYER.match(module)
@@ -155,7 +155,7 @@ def module_weight(name: str) -> WeightName | None:
 
 
 def layout_of(names: list[str]) -> Layout | None:
-    """Return the layout of most of the *names*, None for no layout."""
-    found = [weight.layout for name in names if (weight := module_weight(name)) is not None]
-    ranked: list[Layout] = sorted(LAYOUTS, key=found.count, reverse=True)
-    return ranked[0] if found else None
+    """Return the layout of most of *names*, or None if none is known."""
+    layouts = [weight.layout for name in names if (weight := module_weight(name)) is not None]
+    ranked: list[Layout] = sorted(LAYOUTS, key=layouts.count, reverse=True)
+    return ranked[0] if layouts else None

@@ -1,4 +1,4 @@
-"""Streams and warmup: recognizers of every policy, on an engine over any Network."""
+"""Build a LoadedBackend over any Network: streams of every policy, and the warmup."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 REWIND_FRAMES = 200  # 4 s, the rewind_threshold of SimulStreaming
-LONG_FORM_BEAM_SIZE = 5  # Whisper's own for recordings
-WARMUP_WORD = " a"  # any text of one token
+LONG_FORM_BEAM_SIZE = 5  # as Whisper itself uses for recordings
+WARMUP_WORD = " a"  # any single token of text
 
 
 def network_backend(
@@ -61,9 +61,10 @@ def network_backend(
     saved_heads: Iterable[tuple[int, int]] | None = None,
 ) -> LoadedBackend[WhisperEngine]:
     """
-    Return the backend of a network, which *new_network* makes with its alignment heads.
+    Return a backend over the network that *new_network* builds, given its alignment heads.
 
-    See `choose_alignment_heads` for the *shape*, the option and the heads among the weights.
+    *alignment_heads*, *saved_heads* and *shape* are the option, the weights and the shape of
+    `choose_alignment_heads`.
 
     Raises:
         ModelNotFoundError: the generation config in *directory* is invalid.
@@ -94,10 +95,10 @@ def decoding_options(
     checkpoint: Checkpoint, config: StreamConfig, *, is_multilingual: bool, hf_tokenizer: Any
 ) -> DecodingOptions:
     """
-    Return the options of a stream's engine calls; warn of a prompt that is too long.
+    Return the options of a stream's engine calls; warn if the prompt is too long.
 
     Raises:
-        OptionError: the checkpoint cannot decode the language, the task or the windows.
+        OptionError: the checkpoint does not support the language, the task or the audio context.
 
     """
     checkpoint.check(
@@ -108,14 +109,14 @@ def decoding_options(
     )
     keyterms, prompt = (config.options[name] or "" for name in ("keyterms", "prompt"))
     length = len(hf_tokenizer.encode(f"{keyterms} {prompt}", add_special_tokens=False).ids)
-    if length > MAX_PROMPT_TOKENS:  # trimmed, because clients of OpenAI's interface rely on it
+    if length > MAX_PROMPT_TOKENS:  # trimmed, because clients of OpenAI's API rely on it
         logger.warning(
             "keyterms and prompt have %d tokens, and Whisper takes %d before the audio; the rest "
-            "is left out, and a long prompt costs words: shorten them",
+            "is left out, and long prompts make it miss words: shorten them",
             length,
             MAX_PROMPT_TOKENS,
         )
-    # Greedy where words are decoded again at the next tick.
+    # Greedy for live audio, because its words are decoded again at the next tick.
     auto_beam_size = LONG_FORM_BEAM_SIZE if config.policy == "long-form" else 1
     return DecodingOptions(
         task=config.task,
@@ -128,7 +129,7 @@ def decoding_options(
 def window_recognizer(
     call: Callable[..., Hypothesis], config: StreamConfig, *, buffer_seconds: float
 ) -> Callable[[], Recognizer]:
-    """Return what makes a recognizer that decodes windows: LocalAgreement or long-form."""
+    """Return a factory of recognizers that decode whole windows: LocalAgreement or long-form."""
     options: dict[str, Any] = {
         "language": config.language,
         "prompt": config.options["prompt"] or "",
@@ -150,11 +151,11 @@ def _open_stream(
     engine: WhisperEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
     """
-    Return what makes a recognizer of one stream; see LoadedBackend.
+    Return a factory of the recognizers of one stream; see LoadedBackend.
 
     Raises:
-        OptionError: the checkpoint cannot decode the language or the task, or its alignment heads
-            are unknown and the policy is AlignAtt.
+        OptionError: the checkpoint does not support the language, the task or the audio context,
+            or the policy is AlignAtt and its alignment heads are unknown.
 
     """
     options, checkpoint = config.options, engine.checkpoint
@@ -195,11 +196,11 @@ def _open_stream(
 def _engine_call(
     engine: WhisperEngine, calls: EngineCalls, passes: Callable[P, Passes[T]]
 ) -> Callable[P, T]:
-    """Return *passes* as an engine call, which is batched with those of other streams."""
-    answer: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(engine.run)
+    """Return *passes* as an engine call that is batched with those of other streams."""
+    run_batched: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(engine.run)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return answer(partial(passes, *args, **kwargs))
+        return run_batched(partial(passes, *args, **kwargs))
 
     return call
 
@@ -208,9 +209,8 @@ def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     """
     Run the model on a second of silence, in every way that its streams run it.
 
-    Silence has no words, so one word is forced on the decoder.  Otherwise the attention that times
-    words, and that AlignAtt decides by, would run for the first time in a stream.  Errors of the
-    engine are passed on.
+    Silence has no words, so one word is forced on the decoder.  Otherwise the attention behind word
+    times and AlignAtt would first be computed in a stream.  Engine errors propagate.
     """
     silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
     language = (engine.checkpoint.languages or ("en",))[0]

@@ -1,4 +1,4 @@
-"""The settings beside the weights of a checkpoint: its wlk.json and its generation_config.json."""
+"""Find a checkpoint and read the settings beside its weights: wlk.json, generation_config.json."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec
     from wlk_whisper.engine.features import AudioContext
 
-# A longer buffer is decoded more often, a shorter one gives less context.  Half of it stays when it
-# is cut: where a cut left the newest words only, two in five more were wrong.  With ticks of
-# 0.5 s this is what 12 encoder frames for each new one allow, for as many errors: docs/whisper.md.
+# A longer buffer decodes the same audio more often, a shorter one gives less context.  A cut leaves
+# half of it: leaving only the newest words gave 40 % more errors.  At ticks of 0.5 s, 6.6 s costs
+# 12 encoder frames per new one, as 8 s does at 0.6 s, with as many errors: docs/whisper.md.
 BUFFER_SECONDS = 6.6
 
 Task = Literal["transcribe", "translate"]
@@ -29,7 +29,7 @@ Task = Literal["transcribe", "translate"]
 
 class GenerationConfig(Struct, frozen=True, kw_only=True):
     """
-    The entries of generation_config.json that decoding uses; None where the file has none.
+    The entries of generation_config.json that decoding uses; None if the file lacks them.
 
     transformers writes the file for every model, and converters to other formats often copy it.
     """
@@ -39,30 +39,30 @@ class GenerationConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, directory: Path) -> GenerationConfig:
-        """Return the config in *directory*, empty where there is none; see `read_json_table`."""
+        """Return the config in *directory*, all None without a file; see `read_json_table`."""
         return msgspec.convert(read_json_table(directory / "generation_config.json", cls), cls)
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """
-    Limits and defaults of a checkpoint; a ``wlk.json`` in its directory declares them.
+    Limits and defaults of a checkpoint, declared in the ``wlk.json`` of its directory.
 
-    None leaves the choice to the backend: all languages and tasks of Whisper, its own arithmetic
-    and number of threads.
+    None leaves the choice to the backend: all languages and tasks of Whisper, and the backend's
+    own dtype and number of threads.
     """
 
     name: str = ""  #: a size, a repository or a directory
     languages: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
     tasks: Annotated[tuple[Task, ...], Meta(min_length=1)] | None = None
     dtype: str | None = None
-    #: It was trained on windows shorter than 30 s.
+    #: Whether it was trained on windows shorter than 30 s.
     takes_shorter_input: bool = msgspec.field(default=False, name="shorter_input")
     buffer_seconds: Annotated[float, Meta(ge=2, le=25)] = BUFFER_SECONDS
     cpu_threads: Annotated[int, Meta(ge=0, le=1024)] | None = None
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """Return the settings of *directory*, the defaults where it has none; see `read_json`."""
+        """Return the settings in *directory*, defaults without a file; see `read_json_table`."""
         table = read_json_table(directory / "wlk.json", cls)
         return msgspec.convert(table | {"name": name}, cls)
 
@@ -98,11 +98,11 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     def context(self, audio_context: AudioContext | None) -> AudioContext:
         """
-        Return the window of the option `audio_context`, whose None leaves it to the checkpoint.
+        Return *audio_context*, the option's value; for None, the one that suits the checkpoint.
 
         Raises:
-            OptionError: windows are to be fitted and the checkpoint was trained on 30 s only, so
-                that it would invent words.
+            OptionError: *audio_context* is "fitted", and the checkpoint would invent words in short
+                windows because it was trained on 30 s only.
 
         """
         if audio_context == "fitted" and not self.takes_shorter_input:
@@ -115,10 +115,10 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 def find_model(spec: BackendSpec, model: str, *, cache_dir: str | None) -> tuple[Path, Checkpoint]:
     """
-    Return the directory of *model*, and its settings; the digits are in transformers' format.
+    Return the directory and the settings of *model*; `digits` is in transformers' format.
 
     Raises:
-        ModelNotFoundError: the model is missing, or the distribution of the digits.
+        ModelNotFoundError: the model is missing, or wlk-whisper-digits is not installed.
 
     """
     bundled = {}

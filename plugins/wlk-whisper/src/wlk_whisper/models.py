@@ -1,4 +1,4 @@
-"""Languages of Whisper, size aliases, and their repositories for each format of weights."""
+"""Whisper's languages, and the repositories behind its size aliases in each weight format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIZES = (
 )  # fmt: skip
 _DISTILLED = ("small.en", "medium.en", "large-v2", "large-v3")
 
-# The repositories faster-whisper itself names (faster_whisper/utils.py).
+# The repositories that faster-whisper itself uses (faster_whisper/utils.py).
 FASTER_WHISPER_MODELS = {
     DIGITS: "bundled",
     **{size: f"Systran/faster-whisper-{size}" for size in _SIZES},
@@ -50,7 +50,7 @@ TRANSFORMERS_MODELS = {
     **{f"distil-{size}": f"distil-whisper/distil-{size}" for size in _DISTILLED},
 }
 
-# Safetensors, whole or in shards; large-v3 has a second copy in float32 under another name.
+# Safetensors, whole or sharded; large-v3's second copy, in float32, has other names.
 TRANSFORMERS_FILES = (
     "config.json",
     "generation_config.json",
@@ -61,7 +61,7 @@ TRANSFORMERS_FILES = (
     "model-?????-of-?????.safetensors",
 )
 
-# The repositories of mlx-community, where the name of every model but the newest ends in "-mlx".
+# The repositories of mlx-community; all names but those of the newest models end in "-mlx".
 # mlx-community has no distil-small.en and no distil-large-v2.
 MLX_MODELS = {
     DIGITS: "bundled",
@@ -82,7 +82,7 @@ MLX_FILES = (
 )
 
 # Names under which hosts serve Whisper with word times: api.openai.com (whisper-1) and
-# api.groq.com/openai (the other two).  Other names are passed to the endpoint as they are.
+# api.groq.com/openai (the other two).  Other names are passed to the endpoint unchanged.
 HOSTED_MODELS = {
     "whisper-1": "hosted",
     "whisper-large-v3": "hosted",

@@ -1,4 +1,4 @@
-"""The backends of this distribution; importing this module brings no framework."""
+"""Declare the backends of this distribution without importing any framework."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ CAPABILITIES = frozenset(
     }
 )
 
-#: Bounds of the digits checkpoint on the speech tier, on any engine.
+#: Error bounds of the digits checkpoint in the speech tier, on any engine.
 BOUNDS = {"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10}
 
-# https://opennmt.net/CTranslate2/quantization.html; "fastest" is what CTranslate2 calls auto, and
-# "default" the type that the weights were saved in.
+# https://opennmt.net/CTranslate2/quantization.html; "fastest" is what CTranslate2 calls "auto", and
+# "default" is the type that the weights were saved in.
 COMPUTE_TYPES = (
     "default", "fastest", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16",
     "float16", "bfloat16", "float32",
@@ -49,9 +49,9 @@ AUDIO_CONTEXT = Option(
     name="audio_context",
     choices=("padded", "full", "fitted"),
     is_auto_allowed=True,
-    help="encode windows of 30 s (full), the buffer alone, for models trained on such windows "
-    "(fitted), or the buffer with the encoder output of silence after it (padded); auto takes "
-    "fitted where the checkpoint allows it, else padded",
+    help="what is encoded: a window of 30 s (full), the buffer alone, for models trained on short "
+    "windows (fitted), or the buffer, with the encoder output of silence appended (padded); auto "
+    "takes fitted if the checkpoint allows it, else padded",
     scope="stream",
 )
 
@@ -60,7 +60,7 @@ LORA_PATH = Option(
     help="directory of a LoRA adapter (peft) that is merged into the model",
 )
 
-DECODING = (
+DECODING_OPTIONS = (
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
     standard_options.KEYTERMS,
@@ -69,21 +69,21 @@ DECODING = (
 
 
 def _live_options(*policies: str) -> Iterable[Option]:
-    """Return the options of the *policies* for live audio, which long-form does not take."""
+    """Return the tick and buffer options of live *policies*; long-form has neither."""
     tick = attrs.evolve(standard_options.TICK_SECONDS, default=0.5, policies=policies)
     buffer = attrs.evolve(
         standard_options.BUFFER_SECONDS,
-        help="length in seconds from which the buffer is cut after committed words, to half of it "
-        "at least; auto takes what the checkpoint declares, else 6.6",
+        help="length in seconds above which the buffer is cut after committed words, keeping at "
+        "least half of it; auto takes what the checkpoint declares, else 6.6",
         policies=policies,
     )
     return (tick, buffer)
 
 
-#: Options of the engines that decode with either policy.
-LAYERS = (
+#: Options of the engines over a Network, torch and MLX, which support both live policies.
+NETWORK_OPTIONS = (
     standard_options.CACHE_DIR,
-    *DECODING,
+    *DECODING_OPTIONS,
     *_live_options("alignatt", "local-agreement"),
     attrs.evolve(standard_options.BORDER_SECONDS, default=0.3),
 )
@@ -101,7 +101,7 @@ FASTER_WHISPER = BackendSpec(
         attrs.evolve(
             standard_options.dtype(*COMPUTE_TYPES),
             help="arithmetic of the model; auto takes what the checkpoint declares, else int8 on "
-            "x86, else default: the type of its weights, or float32 without float16",
+            "x86, else default: the type of the weights, or float32 if the device lacks float16",
         ),
         Option(
             name="cpu_threads",
@@ -109,11 +109,11 @@ FASTER_WHISPER = BackendSpec(
             minimum=0,
             maximum=256,
             is_auto_allowed=True,
-            help="threads of one engine call on the CPU; 0 lets CTranslate2 choose, auto takes "
-            "what the checkpoint declares, else 0",
+            help="CPU threads of one engine call; 0 lets CTranslate2 choose, auto takes what the "
+            "checkpoint declares, else 0",
         ),
         standard_options.CACHE_DIR,
-        *DECODING,
+        *DECODING_OPTIONS,
         *_live_options("local-agreement"),
     ),
     capabilities=CAPABILITIES,
@@ -124,7 +124,7 @@ FASTER_WHISPER = BackendSpec(
     model_files=FASTER_WHISPER_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
-    max_concurrent_calls=None,  # CTranslate2 has a worker for each core that a call leaves free
+    max_concurrent_calls=None,  # one per core; CTranslate2 queues calls while its workers are busy
     preference=50,
     requires={"faster-whisper": "pip install wlk-whisper"},
 )
@@ -138,7 +138,7 @@ MLX_WHISPER = BackendSpec(
         standard_options.device("cpu", "gpu"),
         standard_options.dtype("float32", "float16"),
         standard_options.ALIGNMENT_HEADS,
-        *LAYERS,
+        *NETWORK_OPTIONS,
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,
@@ -150,7 +150,7 @@ MLX_WHISPER = BackendSpec(
     bounds=BOUNDS,
     max_concurrent_calls=1,  # all threads share one MLX stream
     preference=60 if IS_APPLE_SILICON else 20,
-    # mlx first, because its wheel for Linux has no back end of its own and the extra installs one.
+    # mlx through the extra, too: on Linux its bare wheel has no back end, and the extra adds one.
     requires={
         "mlx": "pip install 'wlk-whisper[mlx]'",
         "mlx-whisper": "pip install 'wlk-whisper[mlx]'",
@@ -179,7 +179,7 @@ OPENAI_API = BackendSpec(
             default=30.0,
             minimum=0.1,
             maximum=600.0,
-            help="seconds after which a request that the endpoint does not answer has failed",
+            help="seconds after which a request fails if the endpoint has not answered",
         ),
         Option(
             name="max_retries",
@@ -187,8 +187,8 @@ OPENAI_API = BackendSpec(
             default=3,
             minimum=0,
             maximum=10,
-            help="times a request is repeated, after the pause that the endpoint requests or a "
-            "growing one, when it is busy, broken or out of reach",
+            help="times a request is repeated while the endpoint is busy, failing or unreachable, "
+            "after the delay that it asks for or growing ones",
         ),
         standard_options.PROMPT,
         standard_options.KEYTERMS,
@@ -202,11 +202,11 @@ OPENAI_API = BackendSpec(
         attrs.evolve(
             standard_options.BUFFER_SECONDS,
             policies=("local-agreement",),
-            help="length in seconds from which the audio of a request is cut after committed "
+            help="length in seconds above which the audio of a request is cut after committed "
             "words; auto takes 8",
         ),
     ),
-    # verbose_json has probabilities of whole segments only, so words have none.
+    # verbose_json has probabilities only for whole segments, so words have none.
     capabilities=CAPABILITIES - {"probabilities"},
     languages=LANGUAGES,
     policies=("local-agreement", "long-form"),
@@ -229,7 +229,7 @@ WHISPER = BackendSpec(
         standard_options.dtype("float32", "float16", "bfloat16"),
         standard_options.ALIGNMENT_HEADS,
         LORA_PATH,
-        *LAYERS,
+        *NETWORK_OPTIONS,
     ),
     capabilities=CAPABILITIES | {"batching"},
     languages=LANGUAGES,
@@ -239,7 +239,7 @@ WHISPER = BackendSpec(
     model_files=TRANSFORMERS_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
-    max_concurrent_calls=16,  # a pass over the next tokens of 16 streams costs little more than one
+    max_concurrent_calls=16,  # a decoder pass for 16 streams costs little more than for one
     preference=30,
     requires={
         "torch": "pip install 'wlk-whisper[torch]'",

@@ -54,7 +54,7 @@ def test_a_prompt_that_is_too_long_is_one_warning(backend, caplog, name):
 
 
 def test_an_arithmetic_that_the_device_lacks_is_refused():
-    """The message has those that it does not lack."""
+    """The message lists those that it has."""
     with pytest.raises(OptionError, match="float16 cannot run on cpu here; expected one of: auto"):
         load_backend("faster-whisper", "digits", device="cpu", dtype="float16")
 
@@ -80,7 +80,7 @@ def test_a_directory_without_a_model_is_named(tmp_path):
 def test_the_digits_run_on_one_thread_and_streams_share_the_cores(
     monkeypatch, cores, options, threads, workers
 ):
-    """A checkpoint declares its threads, and users choose others; 0 are all cores for each call."""
+    """A checkpoint declares its threads, and users override them; 0 is all cores for each call."""
     chosen = []
 
     def record(*arguments, **values):
@@ -96,7 +96,7 @@ def test_the_digits_run_on_one_thread_and_streams_share_the_cores(
 
 @pytest.mark.parametrize(("dtype", "runs"), [("float16", "int8_float32"), ("float32", "float32")])
 def test_a_checkpoint_runs_as_it_declares_if_the_cpu_can(monkeypatch, tmp_path, dtype, runs):
-    """What the checkpoint declares and the device lacks is passed over, for int8 on x86."""
+    """A type that the checkpoint declares and the device lacks is replaced by int8 on x86."""
     directory = shutil.copytree(DIGITS, tmp_path / "model")
     (directory / "wlk.json").write_text(json.dumps({"dtype": dtype}), encoding="utf-8")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
@@ -106,7 +106,7 @@ def test_a_checkpoint_runs_as_it_declares_if_the_cpu_can(monkeypatch, tmp_path, 
 
 
 def test_names_and_shapes_are_read():
-    """The numbers are passed over."""
+    """The weights themselves are skipped."""
     shapes = read_shapes(DIGITS / "model.bin")
 
     assert 138 == len(shapes)
@@ -116,7 +116,7 @@ def test_names_and_shapes_are_read():
 
 @pytest.mark.parametrize("length", [0, 12, 100, 10_000, 1_000_000])
 def test_a_model_that_was_cut_off_is_named(tmp_path, length):
-    """A download that ended early is one line."""
+    """A download that ended early is an error of one line."""
     (tmp_path / "model.bin").write_bytes((DIGITS / "model.bin").read_bytes()[:length])
 
     with pytest.raises(ModelNotFoundError, match=r"model\.bin could not be loaded") as caught:
@@ -125,11 +125,11 @@ def test_a_model_that_was_cut_off_is_named(tmp_path, length):
 
 
 def test_another_model_is_named(tmp_path):
-    """CTranslate2 has models for texts, too."""
+    """CTranslate2 has models for text, too."""
     content = (DIGITS / "model.bin").read_bytes().replace(b"WhisperSpec", b"TransfoSpec")
     (tmp_path / "model.bin").write_bytes(content)
 
-    with pytest.raises(ModelNotFoundError, match="contains a 'TransfoSpec', expected a Whisper"):
+    with pytest.raises(ModelNotFoundError, match="expected a WhisperSpec, got 'TransfoSpec'"):
         read_shapes(tmp_path / "model.bin")
 
 

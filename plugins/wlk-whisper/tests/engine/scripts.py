@@ -1,4 +1,4 @@
-"""A network that finds a script in audio that contains its own position."""
+"""A network that follows a script, on audio that contains its position in the utterance."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class ScriptedNetwork:
     """
     A network that emits the tokens of a script that lie in the audio, and attends to them.
 
-    *languages* are ranked as they stand.  A pass whose attention is requested may fail or return
-    none.
+    *languages* are ranked in the order given.  A pass whose attention is requested may fail or
+    return none.
     """
 
     script: list = ()

@@ -24,7 +24,7 @@ def run(
     begin_suppress_tokens=None,
     **options,
 ):
-    """Return the hypothesis of *network* for so many seconds of audio."""
+    """Return the hypothesis of *network* for *seconds* of audio."""
     passes = transcribe_aligned(
         ramp(0, round(seconds * RATE)),
         engine=engine_of(network, begin_suppress_tokens=begin_suppress_tokens),
@@ -124,7 +124,7 @@ def test_a_prefix_that_leaves_no_room_is_cut_at_its_front():
 
 
 def test_the_end_of_text_may_directly_follow_committed_words():
-    """What a text must not begin with may follow a committed prefix."""
+    """What text must not begin with may follow a committed prefix."""
     script = sentence(" one two")
     network = ScriptedNetwork(script)
     suppressed = {"begin_suppress_tokens": (TOKENIZER.eot,)}
@@ -156,7 +156,7 @@ def test_a_decoding_loop_keeps_one_repetition_and_spoken_repetitions_stay():
 
 
 def test_a_loop_in_a_common_pass_is_decoded_again_alone():
-    """Whether the attention advances with each repetition is not decided within the rounding."""
+    """Rounding could decide whether the attention advances with each repetition."""
     seven = TOKENIZER.encode(" seven")[0]
     stuck = [SpokenToken(seven, 60 - index % 2) for index in range(40)]
 

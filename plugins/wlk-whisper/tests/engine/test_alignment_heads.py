@@ -1,4 +1,4 @@
-"""Which heads align: those of the option, the model, its shape, or unknown ones."""
+"""The choice of alignment heads: the option's, the model's, its shape's, or unknown ones."""
 
 from __future__ import annotations
 

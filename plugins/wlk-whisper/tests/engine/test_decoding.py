@@ -180,7 +180,7 @@ def test_a_text_that_loops_after_earlier_text_is_decoded_without_it(size):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_an_ended_text_is_kept_when_an_open_one_loops_after_its_end(size):
-    """A beam continues after the end of the right text; what repeats itself there is not it."""
+    """A beam continues after the end of the right text, and a loop there does not replace it."""
 
     def logits(inputs):
         tokens, text = inputs[len(PROMPT) :], (1, 2, 5)

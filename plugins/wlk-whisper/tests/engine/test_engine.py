@@ -40,7 +40,7 @@ def test_words_have_the_times_of_their_attention():
 
 
 def test_no_prompt_means_no_prompt_tokens():
-    """Without earlier text there is no mark of it, and special tokens spelled in it are none."""
+    """Without earlier text no token announces it, and special tokens spelled in it are dropped."""
     without, prompted, spelled = ScriptedNetwork(), ScriptedNetwork(), ScriptedNetwork()
     run(without)
     run(prompted, prompt="zero")
@@ -53,7 +53,7 @@ def test_no_prompt_means_no_prompt_tokens():
 
 
 def test_a_long_prompt_leaves_half_of_the_positions():
-    """Of a long prompt the end is kept."""
+    """The end of a long prompt is kept."""
     network = ScriptedNetwork()
     run(network, prompt="seven " * 400)
 
@@ -74,7 +74,7 @@ def test_a_window_without_speech_has_no_words(probability, words):
 def test_a_probability_of_no_speech_at_its_threshold_is_refused_in_a_common_pass(
     probability, is_close
 ):
-    """Alone, every probability decides."""
+    """In a pass run alone, every probability decides."""
     network = ScriptedNetwork(sentence(" one"), no_speech_prob=probability)
     network.rounding = Rounding(margin=0.5)
     if is_close:
@@ -175,7 +175,7 @@ def test_warmup_raises_errors_of_passes_with_attention():
 
 
 def test_engine_calls_of_two_streams_are_taken_together():
-    """The core takes calls together whose functions are equal."""
+    """The core batches calls whose functions are equal."""
     backend, passed = backend_on(ScriptedNetwork()), []
     calls = SimpleNamespace(wrap_batch=lambda function: passed.append(function) or function)
     config = SimpleNamespace(

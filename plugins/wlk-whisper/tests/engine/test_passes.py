@@ -1,4 +1,4 @@
-"""Engine calls whose passes run together have the answers that each of them has alone."""
+"""Engine calls whose passes are batched have the answers that each of them has alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDING = Rounding(margin=0.2, attention=0.05)
 
 
 class NoisyBatch:
-    """Passes over several decoders, each output with differences of at most its rounding."""
+    """A batch whose outputs differ from those of passes run alone by at most its rounding."""
 
     def __init__(self, network, rounding=ALONE, seed=0):
         self.network, self.rounding = network, rounding
@@ -38,7 +38,7 @@ class NoisyBatch:
         return [self.network.encode(item.features) for item in passes]
 
     def forward(self, passes):
-        """Run one after the other, and add differences."""
+        """Run one after the other, and add noise."""
         self.widths.append(len(passes))
         return [self.noisy(item) for item in passes]
 
@@ -77,7 +77,7 @@ def search(network, *, frames=24, prompt=PROMPT, budget=6, beam_size=1, has_atte
 
 
 def choices(result):
-    """Return what was chosen."""
+    """Return what the search chose."""
     return result.tokens, result.has_ended, result.work
 
 
@@ -94,7 +94,7 @@ requests = st.fixed_dictionaries(
 
 @given(st.lists(requests, min_size=1, max_size=5), st.integers(0, 2**32), st.booleans())
 def test_any_group_of_calls_has_the_choices_of_each_alone(group, seed, is_noisy):
-    """Whatever rounding does within its bounds: tokens and work are equal."""
+    """Tokens and work are equal, whatever rounding does within its bounds."""
     network = ToyNetwork(seed=seed)
     calls = [partial(search, network, **request) for request in group]
     batch = NoisyBatch(network, ROUNDING if is_noisy else ALONE, seed)

@@ -99,7 +99,7 @@ def recurrence(cost):
 @given(costs)
 @settings(max_examples=200)
 def test_warping_by_diagonals_takes_the_path_of_the_recurrence(cost):
-    """Every cell of the path is the same, also where paths have equal costs."""
+    """Every cell of the path is the same, even where paths have equal costs."""
     np.testing.assert_array_equal(recurrence(cost), dtw(cost))
 
 

@@ -1,4 +1,4 @@
-"""From tokens to words: grouping, punctuation, silence removed from their times, loops cut."""
+"""From tokens to words: grouping, punctuation, silence around words, and loops."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_word_never_leaves_its_span(start, length, seed):
 @example("abcxxxdxef")
 @example("abcxxxdexfghij")
 def test_a_loop_is_dropped_with_what_belongs_to_it(text):
-    """Three or more words in a row without audio, here x, are a loop; as many with audio end it."""
+    """Three or more words in a row without audio, here x, are a loop; three with audio end it."""
     words = [Word(i, i + (letter != "x"), letter) for i, letter in enumerate(text)]
     before, *sections = re.split("x{3,}", text)
     kept = takewhile(lambda section: len(section.replace("x", "")) >= 3, sections)
@@ -143,7 +143,7 @@ def test_a_loop_is_dropped_with_what_belongs_to_it(text):
 
 
 def test_a_boundary_within_sound_is_moved_to_the_pause_close_by():
-    """When the attention moves on too early, the word still begins after the pause."""
+    """If the attention moves on too early, the word still begins after the pause."""
     audio = sounding((0.5, 1.0), (1.4, 1.9))
     before, after = tighten_to_speech([Word(0.4, 0.85, " six"), Word(0.85, 2.0, " two")], audio)
 
@@ -152,7 +152,7 @@ def test_a_boundary_within_sound_is_moved_to_the_pause_close_by():
 
 
 def test_words_without_a_pause_keep_the_boundary_of_the_model():
-    """Where two words have no pause between them, the boundary does not move."""
+    """If two words have no pause between them, the boundary does not move."""
     before, after = tighten_to_speech(
         [Word(0.4, 1.2, " six"), Word(1.2, 2.0, " two")], sounding((0.5, 1.9))
     )

@@ -43,7 +43,7 @@ class ToyNetwork:
         self.attention = rng.normal(size=(len(self.alignment_heads), width, 24))
 
     def encode(self, features, *, is_padded=False):
-        """Return the length of float32[mels, frames]."""
+        """Return the length of *features*, float32[mels, frames]."""
         return ToyEncoderOutput(features.shape[1] // 2)
 
     def new_decoder(self, encoder_output):
@@ -51,7 +51,7 @@ class ToyNetwork:
         return ToyDecoder(self, encoder_output.frames)
 
     def new_batch(self):
-        """Run each stream alone."""
+        """Return None: each stream runs alone."""
 
     def recompute(self, tokens, *, frames=24):
         """Return logits[new, vocabulary] and attention[heads, new, frames] of a whole row."""
@@ -62,7 +62,7 @@ class ToyNetwork:
 
 
 class ToyEncoderOutput:
-    """Nothing but a length."""
+    """An encoder output that is only a length."""
 
     def __init__(self, frames):
         self.frames = frames

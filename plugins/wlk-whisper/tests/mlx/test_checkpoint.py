@@ -1,4 +1,4 @@
-"""Loading in mlx-whisper's format: every parameter has its weight, or the message names why not."""
+"""Loading in mlx-whisper's format: every parameter has its weight, or the message says why not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def save(
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "weights.npz"])
 def test_both_kinds_of_weights_are_read(tmp_path, file):
-    """mlx-community has either."""
+    """mlx-community publishes both."""
     loaded = load_model(save(tmp_path, file=file), dtype=mx.float32)[0]
 
     for name, weight in parameters(small_model()).items():
@@ -67,7 +67,7 @@ def test_both_kinds_of_weights_are_read(tmp_path, file):
 
 
 def test_heads_among_the_weights_are_returned(tmp_path):
-    """mlx-whisper's converter saves them with the weights, as floating point too."""
+    """Converters save them among the weights, some as floating point."""
     heads = mx.array([[0, 1], [1, 0]])
     exact = load_model(save(tmp_path, alignment_heads=heads), dtype=mx.float32)
     coarse = load_model(save(tmp_path, alignment_heads=heads.astype(mx.float16)), dtype=mx.float32)
@@ -76,7 +76,7 @@ def test_heads_among_the_weights_are_returned(tmp_path):
 
 
 def test_packed_weights_count_with_all_their_bytes(tmp_path, monkeypatch):
-    """A word of eight weights takes four bytes in float16, too."""
+    """Eight weights of four bits take four bytes, whatever the dtype."""
     whisper = small_model()
     nn.quantize(whisper, group_size=64, bits=4)
     save(tmp_path, whisper, config=SMALL | {"quantization": {"group_size": 64, "bits": 4}})

@@ -65,7 +65,7 @@ def test_the_tokenizer_of_a_stream_is_the_same(ranked, from_file, language):
 
 @pytest.mark.parametrize("rows", [51864, 51865, 51866])
 def test_every_whisper_has_as_many_tokens_as_rows(tmp_path, rows):
-    """English-only, multilingual, and since large-v3."""
+    """The three vocabularies are English-only, multilingual, and that since large-v3."""
     tokenizer = load_tokenizer(tmp_path, rows)
 
     assert rows == tokenizer.encoding.n_vocab
@@ -81,5 +81,5 @@ def test_the_tokenizer_of_a_checkpoint_comes_first(tmp_path):
 
 def test_another_vocabulary_than_whispers_needs_its_own_tokenizer(tmp_path):
     """The message names the missing file."""
-    with pytest.raises(ModelNotFoundError, match=r"vocabulary of 6608 rows.*tokenizer\.json"):
+    with pytest.raises(ModelNotFoundError, match=r"vocabulary has 6608 rows.*tokenizer\.json"):
         load_tokenizer(tmp_path, 6608)

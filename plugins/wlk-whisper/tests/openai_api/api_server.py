@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         """Respond as `next` or `fail_at` demand, else parse the request and transcribe."""
         body = self.rfile.read(int(self.headers["content-length"]))
-        re.purge()  # it keeps the pattern that the parser of headers compiles for every boundary
+        re.purge()  # re caches the pattern that the header parser compiles for every boundary
         with self.server.lock:
             self.server.arrivals += 1
             number = self.server.arrivals
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-#: How endpoints fail: broken, busy, gone, cut off, replaced by a proxy's page.
+#: How endpoints fail: an error, overload, no response, half of one, a proxy's page instead.
 FAULTS = (
     response(500, {"error": {"message": "The server had an error"}}),
     response(429, {"error": {"message": "Rate limit reached"}}),

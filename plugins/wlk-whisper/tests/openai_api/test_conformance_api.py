@@ -14,15 +14,15 @@ from wlk_conformance import BackendConformance, EngineFaults
 
 
 class LeftToTheEndpoint(frozenset):
-    """The numbers of the calls that are to fail; the calls themselves find none of them in it."""
+    """The numbers of calls that fail at the endpoint; `EngineFaults` itself fails none of them."""
 
     def __contains__(self, number):
-        """Return that a call does not fail by itself, because its request fails."""
+        """Return False: the call does not fail, its request does."""
         return False
 
 
 def faults_at(server):
-    """Return `EngineFaults.fail_before` for calls that are requests, and fail as endpoints do."""
+    """Return a replacement of `EngineFaults.fail_before` that lets the endpoint fail instead."""
 
     def fail_at_server(faults, numbers):
         faults.left_to_the_endpoint = LeftToTheEndpoint(numbers)
@@ -43,7 +43,7 @@ def _endpoint(request, session_endpoint):
         patch.setattr(server, "accepted", deque(maxlen=0))
         patch.setattr(server.RequestHandlerClass, "protocol_version", "HTTP/1.0")
         patch.setattr(EngineFaults, "fail_before", faults_at(server), raising=False)
-        # Without retries of the client itself each request is one engine call.
+        # Without the client's own retries, each request is one engine call.
         request.cls.options = {"base_url": server.url, "max_retries": 0}
         yield
     assert [] == server.rejections

@@ -1,4 +1,4 @@
-"""Failures of an endpoint, as one line each."""
+"""Failures of an endpoint, each an error of one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUDIO = load_clip("demo").audio[:16_000]
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """Return the pauses of the official client, none of which takes time."""
+    """Return the pauses that the official client makes, without waiting for them."""
     made = []
 
     monkeypatch.setattr("time.sleep", made.append)
@@ -44,7 +44,7 @@ def pauses(monkeypatch):
         (response(500, "", retry_after_ms="1"), "answered 500", True),
         (response(400, {"error": {"message": "no verbose_json"}}), "no verbose_json", False),
         (response(403, {"error": {"message": "region"}}), "OPENAI_API_KEY", False),
-        (response(307, "", location="http://127.0.0.1:9/"), "redirects, and key and audio", False),
+        (response(307, "", location="http://127.0.0.1:9/"), "redirects, but the key and", False),
     ],
     ids=[
         "html", "html 502", "long", "damaged", "deep", "no text", "a number", "no words", "429",
@@ -82,7 +82,7 @@ def test_requests_to_busy_and_broken_servers_are_repeated(load, server, pauses):
 
 @pytest.mark.parametrize("max_retries", [0, 3])
 def test_the_attempts_of_client_and_session_do_not_multiply(load, server, pauses, max_retries):
-    """A server that stays broken gets one request and the repetitions that the option names."""
+    """A server that keeps failing gets one request and as many retries as the option allows."""
     server.next.extend([response(500, "{}")] * 20)
     stream = load(max_retries=max_retries).create_processor(tick_seconds=1.0)
     stream.insert_audio_chunk(AUDIO)
@@ -96,7 +96,7 @@ def test_the_attempts_of_client_and_session_do_not_multiply(load, server, pauses
 
 
 def test_a_missing_server_is_reported_after_seconds(load, pauses):
-    """Three refused repetitions and their pauses are all that a user waits for."""
+    """A user waits only for three refused retries and the pauses between them."""
     stream = load(base_url="http://127.0.0.1:9/v1").create_processor(tick_seconds=1.0)
     stream.insert_audio_chunk(AUDIO)
     with pytest.raises(BackendError, match=r"cannot be reached.*check that the server runs") as e:

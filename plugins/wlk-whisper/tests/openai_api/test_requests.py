@@ -1,4 +1,4 @@
-"""Requests to an endpoint: their fields, their audio and their number, and streams of them."""
+"""Requests to an endpoint: their fields, audio and number, and streams of them."""
 
 from __future__ import annotations
 
@@ -95,11 +95,12 @@ def test_the_audio_arrives_unchanged(load, server):
 
 
 def test_a_connection_without_encryption_is_a_warning(server, caplog):
-    """Requests to this machine are not, because nobody else reads them."""
+    """Requests to this machine cause none, because nobody else reads them."""
     load_backend("openai-api", base_url="http://there.example/v1").close()
     load_backend("openai-api", base_url=server.url).close()
 
-    assert ["key and audio go to http://there.example/v1 without encryption"] == caplog.messages
+    warning = "the key and the audio are sent to http://there.example/v1 unencrypted"
+    assert [warning] == caplog.messages
 
 
 def streamed(backend, audio, **options):

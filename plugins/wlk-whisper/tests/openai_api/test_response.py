@@ -40,7 +40,7 @@ def parse(**fields):
 
 
 def ordered(*pairs):
-    """Return times of words in 10 s of audio after they were put in order."""
+    """Return the times of words in 10 s of audio, put in order."""
     words = tuple(TimedText(text="x", start=start, end=end) for start, end in pairs)
     return [(word.start, word.end) for word in in_order(words, audio_seconds=10.0)]
 
@@ -63,7 +63,7 @@ def test_the_spelling_is_the_segments_and_the_times_are_the_words():
 
 
 def test_words_inside_the_segments_are_read():
-    """Some servers put the words there."""
+    """Some servers put the words into the segments."""
     response = parse(text="one", segments=[{**segment(" one", 0, 1), "words": [word(" one", 0.2)]}])
 
     assert [Word(0.2, 0.5, " one")] == list(response.timed_words())
@@ -97,7 +97,7 @@ def test_text_whose_words_have_no_times_is_refused():
 
 
 def test_words_that_the_text_does_not_contain_are_used_as_they_are():
-    """Where text and words have no letter in common, only the words have times."""
+    """If text and words have no letter in common, only the words have times."""
     response = parse(text="5", words=[word("five", 0.1)])
 
     assert [Word(0.1, 0.4, " five")] == [
@@ -202,7 +202,7 @@ def test_words_are_spelled_as_in_the_text(words, text, pieces):
     ],
 )
 def test_a_stripped_text_gets_the_space_of_its_script(stripped, written):
-    """A text after another text is joined as in Whisper's own output."""
+    """Text that follows other text is joined as in Whisper's own output."""
     assert written == with_leading_space(stripped)
 
 
@@ -216,7 +216,7 @@ def test_a_stripped_text_gets_the_space_of_its_script(stripped, written):
     ids=["repetitive", "the last letter", "the first letter"],
 )
 def test_long_texts_that_differ_take_no_time(words, text):
-    """A matcher that compares all letters would take hours; every letter has a word or none has."""
+    """A matcher that compares all letters would take hours; the text is divided whole or not."""
     pieces = divide_text(words, text)
 
     assert pieces == () or text == "".join(piece for *_, piece in pieces)

@@ -1,4 +1,4 @@
-"""Streams in common passes on torch: the numbers of passes alone, whatever their lengths."""
+"""Batched passes on torch give the numbers of passes run alone, whatever their lengths."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def network():
 
 
 def windows(lengths, seed=0):
-    """Return features of so many mel frames each."""
+    """Return features of as many mel frames as *lengths* says."""
     random = np.random.default_rng(seed)
     return [random.normal(size=(MELS, length)).astype(np.float32) for length in lengths]
 
@@ -124,7 +124,7 @@ def test_rows_that_come_go_and_branch_have_the_numbers_of_passes_alone(network, 
 
 
 def test_a_batch_is_free_when_its_decoders_are_gone(network):
-    """No cycle keeps keys and values until the next collection of garbage."""
+    """No reference cycle keeps keys and values until the next garbage collection."""
     gc.disable()
     try:
         batch = network.new_batch()

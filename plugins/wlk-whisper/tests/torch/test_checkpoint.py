@@ -1,4 +1,4 @@
-"""Checkpoints in transformers' format, and adapters on them: all of their weights, or why not."""
+"""Checkpoints in transformers' format, and adapters: all weights load, or the message says why."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def copied(tmp_path):
 
 
 def text_of(model):
-    """Return what the model *model* makes of two digits."""
+    """Return the text that *model* recognises in two digits."""
     with load_backend("whisper", model) as backend:
         driver = StreamDriver(backend.create_processor())
         driver.feed(connected_digits(2, seed=1).audio)
@@ -61,12 +61,12 @@ def test_sharded_weights_are_one_model(copied):
 
 
 def remove(name):
-    """Return what deletes a file."""
+    """Return a function that deletes a file."""
     return lambda directory: (directory / name).unlink()
 
 
 def configure(file="config.json", **entries):
-    """Return what changes entries of a file of JSON."""
+    """Return a function that changes entries of a JSON file."""
 
     def change(directory):
         path = directory / file
@@ -76,7 +76,7 @@ def configure(file="config.json", **entries):
 
 
 def rename(name, other):
-    """Return what renames a file."""
+    """Return a function that renames a file."""
     return lambda directory: (directory / name).rename(directory / other)
 
 
@@ -88,7 +88,7 @@ def rename_weight(directory):
 
 
 def widen_weight(directory):
-    """Cut a matrix whose size no key of the configuration gives by itself."""
+    """Cut a matrix whose size no single key of the configuration gives."""
     state = load_file(directory / "model.safetensors")
     name = "model.decoder.layers.0.fc2.weight"
     state[name] = state[name][:, 1:].contiguous()
@@ -118,7 +118,7 @@ def widen_weight(directory):
     ],
 )  # fmt: skip
 def test_an_invalid_model_is_named(copied, damage, message):
-    """Never random weights, never a pickle: one line has the reason and the remedy."""
+    """Neither random weights nor a pickle are used: one line has the reason and the remedy."""
     damage(copied)
 
     with pytest.raises(ModelNotFoundError, match=message) as caught:
@@ -127,7 +127,7 @@ def test_an_invalid_model_is_named(copied, damage, message):
 
 
 def test_without_the_distribution_of_the_digits_the_command_is_named(monkeypatch):
-    """Other models load without the distribution, so it is missing only here."""
+    """Other models load without the distribution, so it may be missing."""
     monkeypatch.setitem(sys.modules, "wlk_whisper_digits", None)
 
     with pytest.raises(ModelNotFoundError, match="pip install wlk-whisper-digits"):
@@ -176,7 +176,7 @@ def logits(lora_path=None):
 
 def test_a_merged_adapter_gives_the_numbers_of_peft(adapter):
     """The merged weights give the logits of peft with the adapter beside them."""
-    from peft import LoraConfig, get_peft_model  # noqa: PLC0415 -- not everywhere
+    from peft import LoraConfig, get_peft_model  # noqa: PLC0415 -- not installed everywhere
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,1 +1,1 @@
-"""Who may ask, how bytes come in, and the server that listens."""
+"""Admission of clients, and the server that listens."""

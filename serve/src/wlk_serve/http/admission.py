@@ -1,4 +1,4 @@
-"""Who may use the server, by key, client secret, Origin and Host, and how much of it."""
+"""Decide who may use the server, by key, client secret, Origin and Host, and how much of it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wlk_serve.errors import RequestError, converted, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_ID_CHARACTERS = 8  # of a digest, in logs
-_KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
-_SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's
-_MAX_SESSION_CHARACTERS = 2048  # a secret travels in a header
+_ID_CHARACTERS = 8  # length of the beginning of a key's digest that identifies a client in logs
+_KEY_PROTOCOL = "openai-insecure-api-key."  # browsers send a WebSocket's key in a subprotocol
+_SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's prefix, not a secret
+_MAX_SESSION_CHARACTERS = 2048  # a client secret contains the session and must fit into a header
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 Json: TypeAlias = dict[str, Any]
@@ -34,10 +34,10 @@ Json: TypeAlias = dict[str, Any]
 
 def read_keys(variable: str | None) -> list[str]:
     """
-    Return the keys in the environment *variable*, separated by commas; none for None.
+    Return the keys in the environment *variable*, separated by commas; no keys for None.
 
     Raises:
-        OptionError: the variable holds no key.
+        OptionError: the variable is unset, or holds no key.
 
     """
     if variable is None:
@@ -49,7 +49,7 @@ def read_keys(variable: str | None) -> list[str]:
 
 
 def header_keys(headers: Mapping[str, str]) -> list[str]:
-    """Return the keys in *headers*, by names in lower case, where OpenAI's clients put them."""
+    """Return the keys in *headers* (lower-case names), from wherever OpenAI's clients put them."""
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
     keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
@@ -63,15 +63,15 @@ def header_keys(headers: Mapping[str, str]) -> list[str]:
 @attrs.frozen(kw_only=True)
 class Limits:
     """
-    What clients may use.
+    How much of the server its clients may use.
 
     Attributes:
-        max_sessions: sockets and requests at a time.
-        max_sessions_per_key: of them, those of one key; infinity for no limit.
-        max_upload_bytes: the size of a form.
-        max_audio_seconds: the length of a recording; a small file may hold hours.
-        max_session_seconds: how long a socket may last.
-        idle_seconds: how long a client of a socket may send nothing.
+        max_sessions: maximum number of concurrent sockets and requests.
+        max_sessions_per_key: maximum number of them with the same key; infinity for no limit.
+        max_upload_bytes: maximum size of a form.
+        max_audio_seconds: maximum length of a recording; even a small file can hold hours.
+        max_session_seconds: maximum length of a session over a socket.
+        idle_seconds: how long a client may send nothing over its socket.
 
     """
 
@@ -86,20 +86,21 @@ class Limits:
 @attrs.frozen(kw_only=True)
 class Admission:
     """
-    The checks before any byte of a request is read.
+    Checks the key, Origin and Host of a request before its body is read.
 
-    A page on another site may open WebSockets to a server on this machine, because the same-origin
-    policy does not cover them: the Origin that browsers send is compared.  A foreign name that
-    resolves to the loopback address (DNS rebinding) is refused by the Host.  The Host of an allowed
-    origin is accepted, because a proxy on the same machine passes its public name on.
+    A page on another site could open WebSockets to a server on this machine, because the
+    same-origin policy does not cover WebSockets: the check of the Origin header prevents it.  The
+    check of the Host header refuses foreign names that resolve to the loopback address (DNS
+    rebinding).  The host of an allowed origin passes, because a proxy on the same machine passes on
+    its public name.
 
     Attributes:
-        key_digests: SHA-256 of the keys; empty where no key is needed.
-        origins: origins of pages that may use the server beside its own, such as
+        key_digests: SHA-256 digests of the keys; empty if no key is needed.
+        origins: origins, besides the server's own, of pages that may use the server, such as
             "https://captions.example".
         is_local: whether the server listens on a loopback address only.
-        signing_key: signs the secrets of browsers, which carry their own expiry and session, and
-            open sessions and nothing else.  Servers with the same keys accept each other's.
+        signing_key: signs client secrets for browsers.  A secret carries its own expiry and session
+            and can only open sessions.  Servers with the same keys accept each other's secrets.
 
     """
 
@@ -111,10 +112,10 @@ class Admission:
     @classmethod
     def of(cls, keys: Iterable[str], origins: Iterable[str], *, is_local: bool) -> Admission:
         """
-        Return the checks for *keys* in plain text, which are not kept.
+        Return the checks for *keys* in plain text, of which only digests are kept.
 
         Raises:
-            OptionError: an origin is not a scheme and a host, which is all that browsers send.
+            OptionError: an origin is not just a scheme and a host, as browsers send it.
 
         """
         plain = sorted(keys)
@@ -127,7 +128,7 @@ class Admission:
         )
 
     def mint(self, key_id: str, session: Json, seconds: int, now: float) -> tuple[str, int]:
-        """Return a new secret for a *session*, and the second of the epoch at which it expires."""
+        """Return a new secret for *session* and its expiry, in seconds since the epoch."""
         expires_at = int(now) + seconds
         content = json.dumps([expires_at, session, key_id]).encode()
         signature = hmac.digest(self.signing_key, content, "sha256")
@@ -135,7 +136,7 @@ class Admission:
         return _SECRET_PREFIX + text, expires_at
 
     def read(self, text: str, now: float) -> tuple[str, Json] | None:
-        """Return key id and session of the secret *text*, None for an invalid or expired one."""
+        """Return key id and session of the secret *text*; None if it is invalid or expired."""
         if not text.startswith(_SECRET_PREFIX):
             return None
         try:
@@ -149,7 +150,7 @@ class Admission:
         return (key_id, session) if now < expires_at else None
 
     def check_site(self, headers: Mapping[str, str]) -> None:
-        """Raise RequestError (403) for a foreign Host or Origin in *headers*, in lower case."""
+        """Raise RequestError (403) for a foreign Host or Origin in *headers* (lower-case names)."""
         host, sites = headers.get("host", "").lower(), self.origins
         is_named = any(host == urlsplit(site).netloc for site in sites)
         if self.is_local and not is_named and not is_loopback(_hostname(host)):
@@ -172,10 +173,10 @@ class Admission:
         self, keys: Iterable[str], *, takes_secrets: bool = False
     ) -> tuple[str, Json | None]:
         """
-        Return who offers *keys*, and the session of a client secret where those are taken.
+        Return the id of the client that offers *keys*, and the session of its client secret.
 
-        A client is known by the beginning of the digest of its key, or of that which requested its
-        secret; empty where no key is needed.
+        The id is the beginning of the digest of its key, or of the key that requested the secret;
+        it is empty if no key is needed.  Secrets count only if the caller *takes_secrets*.
 
         Raises:
             RequestError: 401 for a missing or wrong key.
@@ -183,17 +184,17 @@ class Admission:
         """
         keys, now = list(keys), time.time()
         # Timing may reveal a digest, which does not reveal the key.
-        found = [digest for digest in map(_digest, keys) if digest in self.key_digests]
-        opened = [secret for key in keys if (secret := self.read(key, now)) is not None]
-        secret = opened[0] if opened and takes_secrets else None
-        if self.key_digests and not found and secret is None:
+        digests = [digest for digest in map(_digest, keys) if digest in self.key_digests]
+        secrets = [secret for key in keys if (secret := self.read(key, now)) is not None]
+        secret = secrets[0] if secrets and takes_secrets else None
+        if self.key_digests and not digests and secret is None:
             raise RequestError(
                 "expected a key of this server, as Authorization: Bearer KEY",
                 status=401,
                 code="invalid_api_key",
             )
         key_id, session = secret or ("", None)
-        return found[0].hex()[:_ID_CHARACTERS] if found else key_id, session
+        return digests[0].hex()[:_ID_CHARACTERS] if digests else key_id, session
 
 
 class _Lifetime(msgspec.Struct):
@@ -207,7 +208,7 @@ class _SecretRequest(msgspec.Struct):
 
 def parse_secret_request(body: object) -> tuple[Json, int]:
     """
-    Return the session of a decoded JSON *body*, and for how many seconds its secret is valid.
+    Return the session in a decoded JSON *body* and the lifetime of its secret in seconds.
 
     Raises:
         RequestError: a field has a wrong value.

@@ -1,4 +1,4 @@
-"""Run uvicorn on sockets bound early, and drain sessions before it stops."""
+"""Run uvicorn on sockets that are bound early, and drain the sessions before it stops."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE_BYTES = 21 << 20  # an append of 15 MiB of audio is 20 MiB of base64
 _IGNORED_LOGS = (
-    "without completing handshake",  # of every WebSocket that is refused
-    "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
+    "without completing handshake",  # logged for every WebSocket that is refused
+    "Invalid UTF-8 sequence received",  # logged with a traceback; the client gets 1007
 )
-_LINGER_SECONDS = 10.0  # for a client that answers no ping, until its connection is gone
-# Read in one turn of the event loop; fewer bytes where the last ones took longer than a time.
-# Frames may be small: 4 KiB of pings keep everyone else waiting for 5 ms, of each socket, and the
-# 256 KiB that asyncio reads by itself for 0.8 s.
-_LEAST_READ, _MOST_READ = 64, 4096  # bytes
+_LINGER_SECONDS = 10.0  # between closing a client that answers no ping and aborting its connection
+# Bytes read from a socket in one turn of the event loop; fewer after a read that took longer than
+# _READ_SECONDS.  Frames can be small: 4 KiB of pings block the event loop for 5 ms, per socket, and
+# the 256 KiB that asyncio reads by default for 0.8 s.
+_LEAST_READ, _MOST_READ = 64, 4096
 _READ_SECONDS = 0.0005
-# Connections that asyncio accepts in one turn: 256 kept everyone else waiting for 60 ms.
+# Connections that asyncio accepts in one turn: accepting 256 blocked the event loop for 60 ms.
 _MAX_ACCEPTED = 16
-_MAX_UNACCEPTED = 1024  # that wait in the system; more are lost for a second
+_MAX_UNACCEPTED = 1024  # in the kernel's queue; a client beyond them tries again after a second
 _LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
 
 
 class DrainingServer(uvicorn.Server):
     """
-    A server on sockets that are bound already, which drains before it stops.
+    A server on sockets that are already bound, which drains before it stops.
 
-    Uvicorn itself closes every WebSocket as soon as a shutdown begins.  Here the first signal lets
-    running sessions end, for up to `drain_seconds`, and then delivers their last words; a second
+    Uvicorn itself closes every WebSocket as soon as a shutdown begins.  Here the first signal gives
+    running sessions up to `drain_seconds` to end, and then delivers their last words; a second
     signal stops at once.
 
     Args:
-        listeners: sockets for protocols without HTTP, by their names.
-        on_ready: called with the port when connections are accepted.
+        listeners: the sockets of protocols without HTTP, by protocol name.
+        on_ready: called with the port as soon as connections are accepted.
 
     """
 
@@ -80,7 +80,7 @@ class DrainingServer(uvicorn.Server):
             server_header=False,
         )
         super().__init__(config)
-        logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
         self._served = server
         self._drain_seconds = drain_seconds
         self._listeners = listeners or {}
@@ -102,7 +102,7 @@ class DrainingServer(uvicorn.Server):
 
     def _serve_tcp(self, handler: Callable[..., Coroutine[Any, Any, None]], *streams: Any) -> None:
         task = asyncio.create_task(handler(*streams))
-        self.server_state.tasks.add(task)  # a shutdown waits for them
+        self.server_state.tasks.add(task)  # uvicorn's shutdown waits for these tasks
         task.add_done_callback(self.server_state.tasks.discard)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -111,7 +111,7 @@ class DrainingServer(uvicorn.Server):
             super().handle_exit(sig, frame)
             return
         if self._drain is not None or self._served.sessions.is_draining:
-            signal.signal(sig, signal.SIG_DFL)  # an orderly end would wait for the engine
+            signal.signal(sig, signal.SIG_DFL)  # an orderly shutdown would wait for the engine
             signal.raise_signal(sig)
         self._drain = asyncio.run_coroutine_threadsafe(self._drain_and_stop(), self._loop)
 
@@ -121,21 +121,21 @@ class DrainingServer(uvicorn.Server):
 
 
 class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
-    """Uvicorn's WebSocket, read in small parts and only while its client reads too."""
+    """Uvicorn's WebSocket, read in small parts and only while its client reads what it is sent."""
 
-    _received = 0  # parts of data since the last ping
+    _received = 0  # reads since the last ping
 
     def __init__(self, *args: Any, joins: LongTurns, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._joins = joins  # of large messages, of all sockets
-        self._held: asyncio.TimerHandle | None = None  # reads on when others had their turn
+        self._joins = joins  # rations the joining of large messages across all sockets
+        self._held: asyncio.TimerHandle | None = None  # resumes reading after the pause for others
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._buffer = memoryview(bytearray(_MOST_READ))
         self._size = _LEAST_READ
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- of the protocol
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- asyncio's signature
         return self._buffer[: self._size]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -143,13 +143,13 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     def _take(self, data: bytes) -> None:
         is_large = len(self.conn.reader.buffer) + sum(map(len, self.frames)) > LARGE_MESSAGE
-        if is_large and (seconds := self._joins.seconds_left) > 0:
-            # This part may be the last, with which websockets joins the message.
+        if is_large and (seconds := self._joins.pause_left) > 0:
+            # This part may be the last one, after which websockets joins the message.
             self.transport.pause_reading()
             self._held = self.loop.call_later(seconds, self._take_held, data)
             return
         began = self.loop.time()
-        with self._joins.counted() if is_large else nullcontext():
+        with self._joins.measured() if is_large else nullcontext():
             self.data_received(data)
         is_slow = self.loop.time() - began > _READ_SECONDS
         size = self._size // 2 if is_slow else self._size * 2
@@ -158,7 +158,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
     def _take_held(self, data: bytes) -> None:
         self._held = None
         with ExitStack() as stack:
-            stack.callback(self.transport.abort)  # if it raises, as asyncio does for other parts
+            stack.callback(self.transport.abort)  # on an error, as asyncio does for direct reads
             self._take(data)
             stack.pop_all()
         self._read_again()
@@ -172,12 +172,12 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._received += 1
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # Websockets takes 128 headers, lines of 8 KiB and no body, and only notes a refusal.
+            # On over 128 headers, a line over 8 KiB or a body, websockets only stores an error.
             self.transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
             self.transport.close()
 
     def pause_writing(self) -> None:
-        # A client may ping without reading: answers would fill the memory.
+        # A client may send pings without reading: unsent pongs would fill the memory.
         super().pause_writing()
         self.transport.pause_reading()
 
@@ -190,12 +190,12 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     async def receive(self) -> Any:
-        await self.writable.wait()  # because the base class reads again here
+        await self.writable.wait()  # because the base class resumes reading here
         return await super().receive()
 
     def handle_cont(self, event: Frame) -> None:
-        # Joined at once: as a list, fragments of two bytes took thirty times their size.
-        parts: list[Any] = self.frames  # one of bytes, until another fragment follows
+        # Join fragments as they arrive: in a list, those of two bytes took thirty times their size.
+        parts: list[Any] = self.frames  # holds one item: bytes, or a bytearray after a join
         if not isinstance(parts[0], bytearray):
             parts[0] = bytearray(parts[0])
         parts[0] += event.data
@@ -208,8 +208,8 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
-        # A client may send a recording at once.  Its pong then waits behind audio that is read only
-        # as fast as the model decodes, for minutes; unread or arriving bytes prove that it lives.
+        # A client may send a whole recording at once.  Its pong then waits for minutes behind audio
+        # that is read as fast as it is decoded; unread or new bytes prove that the client is alive.
         if self.writable.is_set() and (self.read_paused or self._held or self._received):
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()
@@ -221,10 +221,10 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 @contextmanager
 def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
     """
-    Bind a socket to each address of *host* and close them at the end; none listens yet.
+    Bind a socket to each address of *host* and close the sockets at the end; none listens yet.
 
-    A client is refused until the server listens, because a model may take minutes to load.  All
-    addresses have the same port, also where *port* is 0 and the system picks it.
+    Loading a model can take minutes, during which connections are refused.  All addresses share one
+    port, even if *port* is 0 and the system picks it.
 
     Raises:
         WLKError: the host has no address on this machine, or another program has the port.
@@ -237,7 +237,7 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             ):
                 bound = stack.enter_context(socket.socket(family, kind, protocol))
-                if os.name == "posix":  # else connections that just ended keep the port
+                if os.name == "posix":  # otherwise connections that just ended block the port
                     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -249,12 +249,12 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
             if error.errno == errno.EADDRINUSE:
                 reason = "another program uses it"
             raise WLKError(
-                f"cannot listen on port {port} of {host}: {reason}; choose others with --host, "
-                "--port, or port 0 for any that is free"
+                f"cannot listen on port {port} of {host}: {reason}; choose another with --host or "
+                "--port (0 picks a free one)"
             ) from error
         yield sockets
 
 
-def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Leave out what uvicorn 0.54 writes about clients that are answered properly."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Leave out what uvicorn 0.54 logs about clients that were answered properly."""
     return not any(part in record.getMessage() for part in _IGNORED_LOGS)

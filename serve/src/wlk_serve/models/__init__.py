@@ -1,1 +1,1 @@
-"""Loaded models: what clients may know of them, and the streams that they open."""
+"""The loaded model: its description for clients, and its streams."""

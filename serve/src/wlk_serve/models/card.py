@@ -1,4 +1,4 @@
-"""What clients may know and choose about the model that is served."""
+"""Describe the served model to clients, and check what they request of it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 @attrs.frozen(kw_only=True)
 class ModelCard:
     """
-    The served model: its name on the wire, and its backend's declaration.
+    The served model: its name for clients, and its backend's declaration.
 
     Attributes:
-        name: what clients write as `model`.
+        name: the value that clients send as `model`.
         spec: the backend.
-        is_digits: whether the model recognises the spoken digits alone, as those of tests.
-        speaker_delay: seconds of audio after which a speaker is known at the latest, None for none.
+        is_digits: whether the model is `digits`, which recognises spoken digits only.
+        speaker_delay: seconds of audio until a speaker is known, at most; None without a diarizer.
         detects_turns: whether the server has a turn detector.
-        translates_to: the code of the language to which sessions can be translated, None for none.
-        language: the code that a session is forced to unless it names another, None to detect.
-        vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
+        translates_to: code of the language into which sessions can be translated; None for none.
+        language: code of the language of sessions that name none; None to detect it.
+        vocabulary: the words of a test backend that reads coded audio; empty for others.
 
     """
 
@@ -52,7 +52,7 @@ class ModelCard:
         *,
         served_name: str | None = None,
     ) -> Self:
-        """Return the card of *model*; unless it has a `served_name`, a path gives its last part."""
+        """Return the card of *model*; without `served_name`, a path is named by its last part."""
         name = spec.name if model is None else model
         if PurePath(name).is_absolute() or name.startswith("."):
             name = PurePath(name).name or spec.name
@@ -60,8 +60,8 @@ class ModelCard:
         return cls(name=served_name or name, spec=spec, language=language, is_digits=is_digits)
 
     def declared_by(self, backend: Backend) -> Self:
-        """Return the card with what the loaded *backend* declares, which may be less."""
-        declared = getattr(backend, "declared", None)  # of a backend at another server
+        """Return the card with the declaration of the loaded *backend*, which may be narrower."""
+        declared = getattr(backend, "declared", None)  # a remote backend has this method
         spec = declared() if callable(declared) else getattr(backend, "spec", None)
         return attrs.evolve(
             self,
@@ -70,15 +70,15 @@ class ModelCard:
         )
 
     def takes(self, name: str) -> bool:
-        """Return whether a stream of the backend has the option *name*, as "prompt"."""
+        """Return whether streams of the backend have the option *name*, such as "prompt"."""
         return any(option.name == name and option.scope == "stream" for option in self.spec.options)
 
     def has_name(self, name: object) -> bool:
-        """Return whether a client that writes *name* asks for this model."""
+        """Return whether *name* stands for this model."""
         return name in (self.name, f"{self.spec.name}/{self.name}")
 
     def check_name(self, name: object, *, param: str = "model") -> None:
-        """Raise RequestError where *name* is another model (404), or not a string (400)."""
+        """Raise RequestError if *name* is another model's (404) or not a string (400)."""
         if not isinstance(name, str) or not name:
             expected = f"as a string, for example {self.name!r}"
             raise invalid(param, expected, code="invalid_type")
@@ -91,17 +91,17 @@ class ModelCard:
             )
 
     def named(self, name: object) -> Self:
-        """Return this card to a client of *name*, None for any; raises as `check_name`."""
+        """Return this card if *name* stands for it or is None; raises like `check_name`."""
         if name is not None:
             self.check_name(name)
         return self
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
-        Return the code of the backend for "en", "en-US" or "English"; None for an empty text.
+        Return the backend's code for a language such as "en", "en-US" or "English"; None for "".
 
         Raises:
-            RequestError: the backend does not have the language.
+            RequestError: the backend does not have the language, or *code* is not a string.
 
         """
         if not isinstance(code, str):
@@ -116,7 +116,7 @@ class ModelCard:
         return language
 
     def record(self) -> dict[str, Any]:
-        """Return the object of ``GET /v1/models``, in which `wlk` is for the backend `realtime`."""
+        """Return the object for ``GET /v1/models``, with `wlk` for the `realtime` backend."""
         spec = self.spec
         return {
             "id": self.name,
@@ -133,6 +133,6 @@ class ModelCard:
                 "takes_prompt": self.takes("prompt"),
                 "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
-                "include": ["wlk.marks"],  # what a Realtime session can add for it
+                "include": ["wlk.marks"],  # the backend can ask a Realtime session for marks
             },
         }

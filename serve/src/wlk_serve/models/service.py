@@ -1,4 +1,4 @@
-"""One loaded model for many clients: streams for sockets, transcriptions of files, a canary."""
+"""Share one loaded model among many clients: sockets, uploaded recordings and a canary."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 _LOGGER = logging.getLogger(__name__)
-_MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
-_MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
-_MAX_OPENINGS = 100  # at once, of a backend that may wait for another machine
-_MAX_UNREAD_STEPS = 64  # of a recording, before it waits for its client
+_MAX_BACKLOG_SECONDS = 900.0  # more audio is refused; reading from a socket pauses long before
+_MAX_LATENESS = 5.0  # p99 lateness of steps in seconds, beyond which new sessions are refused
+_MAX_OPENINGS = 100  # streams that are opened at once, if a backend waits for another machine
+_MAX_UNREAD_STEPS = 64  # of a recording, until it waits for its client
 _CANARY_SECONDS = 0.5  # of audio
-_CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
-# A recording is decoded in the engine's longest windows, and one such call may outlast the canary's
-# timeout on a slow machine.  The canary waits behind it; the engine is busy and not broken, unless
-# the call takes longer than any window does.
+_CANARY_TIMEOUT = 10.0  # seconds; health probes wait for 15
+# A recording is decoded in the engine's longest windows, and on a slow machine one such call can
+# outlast the timeout of a canary that waits behind it.  The engine is then busy and not broken,
+# unless the call takes longer than any window could.
 _MAX_CALL_SECONDS = 300.0
-_MAX_STEP_SECONDS = 120.0  # of a session, whose windows are shorter; a longer one never returns
+_MAX_STEP_SECONDS = 120.0  # for live sessions, whose windows are shorter; a longer step is hung
 
 
 @contextmanager
@@ -63,9 +63,9 @@ def loaded_service(
     served_name: str | None = None,
 ) -> Iterator[Service]:
     """
-    Load the model of *settings* for so many sessions, and open the service of it.
+    Load the model of *settings* and open its service for at most *max_sessions*.
 
-    *annotators* are a diarizer and a turn detector, each with its options.
+    *annotators* has the names and options of a diarizer and a turn detector.
 
     Raises:
         WLKError: the model or an annotator is not installed, or cannot be loaded.
@@ -74,13 +74,13 @@ def loaded_service(
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     loading, options = settings.options
     if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
-        # Calls of several sessions then run side by side, each on a core of its own: with tiny.en
-        # on two cores, four sessions have their final words after 1.4 s, and 6.6 s otherwise.
+        # With one thread per call, the calls of several sessions run side by side: with tiny.en on
+        # two cores, four sessions get their final words after 1.4 s instead of 6.6 s.
         loading = {"cpu_threads": 1, **loading}
     settings = attrs.evolve(settings, options=OptionValues(loading, options))
     with ExitStack() as parts:
-        # An annotator that cannot be loaded must fail before the server is ready, and before a
-        # model is loaded; and it stays open, so that later ones share what it brought into memory.
+        # An annotator that cannot be loaded must fail before the model is loaded and the server is
+        # ready.  This first one stays open, so that later ones share the model it has loaded.
         openers: dict[AnnotatorKind, Callable[..., Any]] = {}
         for kind, (name, chosen) in (annotators or {}).items():
             openers[kind] = partial(registry.load_annotator, kind, name, **chosen)
@@ -104,16 +104,16 @@ class Service:
     """
     One loaded backend for many clients; `close` leaves the backend open.
 
-    A scheduler steps the sessions, and recordings that are uploaded only while no session waits.
-    Together they make at most as many engine calls at a time as the backend declares.
+    A scheduler steps the sessions, and steps uploaded recordings only while no session waits.
+    Together they make at most as many concurrent engine calls as the backend declares.
 
     Args:
         backend: the loaded backend.
-        card: what clients may know of it.
-        stream_options: the options of scope "stream" of every stream.
-        openers: open the annotators, by kind; may block.  Each session over a socket has its own:
-            a diarizer, also of each recording whose speakers are asked for, a turn detector, and
-            where it asks for translations a translator from a language, None for the detected one.
+        card: describes it to clients.
+        stream_options: options with the scope "stream", for every stream.
+        openers: functions that open annotators, by kind; they may block.  Each session over a
+            socket opens its own diarizer, turn detector and, on request, translator (from a
+            language, None for the detected one); a recording opens a diarizer on request.
 
     """
 
@@ -136,25 +136,25 @@ class Service:
             on_step=self.metrics.step_seconds.observe,
         )
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
-        # A model in this process opens one in milliseconds; more threads hold up the event loop.
+        # A local model opens a stream in milliseconds; more threads would hold up the event loop.
         threads = 4 if card.spec.preference is not None else _MAX_OPENINGS
         self._openers = ThreadPoolExecutor(threads, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self.long_turns = LongTurns()
         self._canary = asyncio.Lock()
-        self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
+        self._canary_result: tuple[float, str | None] = (-math.inf, None)  # end time, problem
 
     def close(self) -> None:
-        """Stop every session; waits for the threads."""
+        """Stop every session and wait for the threads."""
         self._scheduler.close()
         self._openers.shutdown(cancel_futures=True)
         self._closers.shutdown()
 
     def check_load(self) -> None:
-        """Raise RequestError while steps of sessions end too late; a new attempt can succeed."""
+        """Raise RequestError while steps of sessions end too late; clients may try again."""
         if (lateness := self._scheduler.lateness) > _MAX_LATENESS:
             raise RequestError(
-                f"the sessions that run are {lateness:.1f} s late; try again later",
+                f"the running sessions are {lateness:.1f} s late; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=10,
@@ -162,13 +162,13 @@ class Service:
 
     def probe_model(self) -> None:
         """
-        Leave out of the card what the model cannot do: its backend declares that of all models.
+        Remove from the card what this model cannot do; the spec covers all models of the backend.
 
-        Opens a stream for each language, so that a client is refused before it sends audio.
+        This opens a stream for each language, so that clients are refused before they send audio.
         """
         spec = self.card.spec
         if "language-forcing" not in spec.capabilities or hasattr(self._backend, "declared"):
-            return  # nothing to choose, or a model at another machine
+            return  # no languages to choose from, or a model on another machine
         languages = tuple(code for code in spec.languages if self._can("transcribe", code))
         missing = set() if self._can("translate", None) else {"translation"}
         spec = attrs.evolve(spec, languages=languages, capabilities=spec.capabilities - missing)
@@ -188,10 +188,10 @@ class Service:
         is_annotated: bool = True,
     ) -> ServedStream:
         """
-        Open a session whose events are given to *on_events* in the running event loop.
+        Open a session whose events are passed to *on_events* in the running event loop.
 
-        The backend opens its stream in a thread, because it may wait, as for another server.  A
-        caller that is cancelled leaves nothing open.
+        The backend opens its stream in a thread, because it may have to wait, for example for
+        another server.  A cancelled caller leaves nothing open.
 
         Raises:
             OptionError: the backend refuses the language or the prompt.
@@ -214,18 +214,18 @@ class Service:
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             )
 
-        return await self._opened(make, on_events)
+        return await self._open(make, on_events)
 
     async def recognize(
         self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
     ) -> AsyncGenerator[Event]:
         """
-        Yield the events of a recording until its End; a failure is one of them.
+        Yield the events of a recording until its End; a failure is also an event.
 
-        *use* is called with the seconds of each decoded piece, in another thread; it may raise
+        *use* is called in another thread with the seconds of each decoded piece; it may raise
         RequestError.  Raises WLKError if the engine or the diarizer cannot be opened.
         """
-        found: asyncio.Queue[list[Event]] = asyncio.Queue()
+        queue: asyncio.Queue[list[Event]] = asyncio.Queue()
 
         def make(parts: ExitStack) -> RecordingSession:
             options = self.card.spec.recording_options(self._options(request))
@@ -235,35 +235,35 @@ class Service:
                 diarizer=self._annotator(parts, "diarizer") if request.has_speakers else None,
             )
             pieces = parts.enter_context(closing(decode_file(file)))
-            # A client may read no answer: it then waits, and not hours of events for it.
-            return RecordingSession(session, pieces, use, lambda: found.qsize() < _MAX_UNREAD_STEPS)
+            # If a client does not read its answer, decoding pauses: events do not pile up for it.
+            return RecordingSession(session, pieces, use, lambda: queue.qsize() < _MAX_UNREAD_STEPS)
 
-        stream = await self._opened(
-            make, lambda _stream, events: found.put_nowait(events), is_spare=True
+        stream = await self._open(
+            make, lambda _stream, events: queue.put_nowait(events), is_spare=True
         )
         event: Event | None = None
         try:
             while not isinstance(event, End):
-                for event in await found.get():
+                for event in await queue.get():
                     yield event
-                stream.notify()  # which may wait for that
+                stream.notify()  # there may be room again
         finally:
-            # The file is closed after this.  A task that is cancelled again does not wait longer,
-            # but what it asked for is done: without the shield it would leave the queue.
+            # The caller closes the file next.  A task that is cancelled a second time stops waiting
+            # here, but the shield keeps the release in the executor's queue.
             release = asyncio.get_running_loop().run_in_executor(None, stream.release)
             await asyncio.shield(release)
 
-    async def _opened(
+    async def _open(
         self,
         make: Callable[[ExitStack], Session | RecordingSession],
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
         is_spare: bool = False,
     ) -> ServedStream:
-        """Return the stream of the session that *make* returns, with the parts on its stack."""
-        # A call that has begun cannot be interrupted: what it returns after its task was cancelled
-        # is closed.
-        opening = self._openers.submit(self._made, make)
+        """Open the stream of the session that *make* creates; *make* gets a stack for its parts."""
+        # A call of `make` cannot be interrupted: if this task is cancelled meanwhile, the stream is
+        # closed as soon as it is open.
+        opening = self._openers.submit(self._create, make)
         try:
             stream = await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -283,7 +283,7 @@ class Service:
         stream.parts.callback(attachment.detach)  # before the other parts are closed
         return stream
 
-    def _made(self, make: Callable[[ExitStack], Session | RecordingSession]) -> ServedStream:
+    def _create(self, make: Callable[[ExitStack], Session | RecordingSession]) -> ServedStream:
         try:
             with ExitStack() as parts:
                 return ServedStream(make(parts), parts.pop_all(), self._close_later)
@@ -301,60 +301,60 @@ class Service:
             return None
         try:
             return self._annotator(parts, "translator", settings.language)
-        except WLKError as error:  # as for another language: its words are there all the same
+        except WLKError as error:  # such as an unknown language: the session still has its words
             _LOGGER.warning("a session is not translated: %s", error)
             return None
 
     async def check_canary(self, max_age: float) -> None:
         """
-        Let a short session come through, unless one did in the last *max_age* seconds.
+        Run a canary through the engine, unless one succeeded in the last *max_age* seconds.
 
         Raises:
-            RequestError: it did not end in time, or it failed.
+            RequestError: the canary did not end in time, or it failed.
 
         """
-        asked = time.monotonic()
+        now = time.monotonic()
         async with self._canary:
             ended, problem = self._canary_result
-            if ended < asked and not (problem is None and asked - ended < max_age):
+            if ended < now and not (problem is None and now - ended < max_age):
                 problem = await self._canary_problem()
                 self._canary_result = time.monotonic(), problem
-        if problem is not None:  # also that of a canary for which this call waited
+        if problem is not None:  # perhaps from a canary that another call has run meanwhile
             raise RequestError(problem, status=503, code="not_ready")
 
     async def _canary_problem(self) -> str | None:
-        """Return why the engine is not ready; anyone may ask, so that it names no cause."""
+        """Run a canary; return why the engine is not ready, without details: anyone may ask."""
         try:
             async with asyncio.timeout(_CANARY_TIMEOUT):
                 await self._run_canary()
         except TimeoutError:
             is_busy = 0 < self._scheduler.longest_step(is_spare=True) < _MAX_CALL_SECONDS
-            return None if is_busy else "no engine call came through in time"
+            return None if is_busy else "no engine call ended in time"
         except Exception:
-            _LOGGER.warning("a session that checks the engine failed", exc_info=True)
-            return "the engine failed; the log of the server has the cause"
+            _LOGGER.warning("the canary session failed", exc_info=True)
+            return "the engine failed; the server's log has the cause"
         return None
 
     @property
     def is_hung(self) -> bool:
-        """Whether an engine call has lasted so long that it will not return."""
+        """Whether an engine call has lasted so long that it will never return."""
         return (
             self._scheduler.longest_step(is_spare=False) > _MAX_STEP_SECONDS
             or self._scheduler.longest_step(is_spare=True) > _MAX_CALL_SECONDS
         )
 
     async def _run_canary(self) -> None:
-        found: asyncio.Queue[list[Event]] = asyncio.Queue()
+        queue: asyncio.Queue[list[Event]] = asyncio.Queue()
         settings = StreamSettings(language=self.card.language, leaves_out_pauses=False)
         stream = await self.open_stream(
-            settings, lambda _stream, events: found.put_nowait(events), is_annotated=False
+            settings, lambda _stream, events: queue.put_nowait(events), is_annotated=False
         )
         event: Event | None = None
         try:
             stream.receive(bytes(2 * round(_CANARY_SECONDS * SAMPLE_RATE)))
             stream.end_audio()
             while not isinstance(event, End):
-                for event in await found.get():
+                for event in await queue.get():
                     if isinstance(event, Failure) and event.is_final:
                         raise event.error
         finally:
@@ -366,12 +366,12 @@ class Service:
         processor = self._backend.create_processor(language=language, task=task, **options)
         return parts.enter_context(closing(processor))
 
-    def _options(self, asked: StreamSettings | TranscriptionRequest) -> dict[str, Any]:
-        texts = {"prompt": asked.prompt, "keyterms": asked.keyterms}
+    def _options(self, settings: StreamSettings | TranscriptionRequest) -> dict[str, Any]:
+        texts = {"prompt": settings.prompt, "keyterms": settings.keyterms}
         return self._stream_options | {name: text for name, text in texts.items() if text}
 
     def _close_later(self, close: Callable[[], object]) -> None:
-        """Call *close* in a thread, and log what it raises: nothing waits for it."""
+        """Call *close* in a thread and log its error, because nothing waits for it."""
         self._closers.submit(close).add_done_callback(_log_failure)
 
 

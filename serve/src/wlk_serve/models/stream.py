@@ -1,4 +1,4 @@
-"""Sessions of the core as the server steps them: over a socket, or of an uploaded recording."""
+"""Sessions of the core for the scheduler: streams of sockets, and uploaded recordings."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 @attrs.frozen(kw_only=True)
 class StreamSettings:
     """
-    How a stream is opened.
+    How to open a stream.
 
     Attributes:
-        encoding: of the samples of its audio, one channel.
-        rate: samples a second.
-        language: a code of the backend; None to detect it.
-        prompt: what the model is told before the audio; None for nothing.
+        encoding: encoding of the audio, which has one channel.
+        rate: samples per second.
+        language: a language code of the backend; None to detect the language.
+        prompt: text given to the decoder before the audio; None for none.
         keyterms: names and terms to listen for, separated by commas; None for none.
-        gate: when speech begins and ends; None for the gate's own parameters.
-        leaves_out_pauses: without it there is no gate and the model gets all audio, because the
-            client has a gate of its own.
-        detects_turns: whether a turn detector ends utterances too, where the server has one.
-        translates: whether what is committed is translated, where the server can.
+        gate: parameters of the gate; None for the defaults.
+        leaves_out_pauses: whether there is a gate.  Without one the model gets all audio, because
+            the client has its own gate.
+        detects_turns: whether the server's turn detector, if it has one, also ends utterances.
+        translates: whether commits are translated, if the server has a translator.
 
     """
 
@@ -59,23 +59,23 @@ class StreamSettings:
 @attrs.define(eq=False)
 class ServedStream:
     """
-    A session that a scheduler steps, with the *parts* that belong to it.
+    A session that a scheduler steps, and the *parts* to close with it.
 
-    The first `close` lets *close_later* call `release` in a thread.
+    The first call of `close` passes `release` to *close_later*, which calls it in a thread.
     """
 
     session: Any
     parts: ExitStack
     _close_later: Callable[[Callable[[], object]], object]
-    #: Tells the scheduler that something was received.
+    #: Tells the scheduler that the session has received something.
     notify: Callable[[], object] = attrs.field(init=False, default=lambda: None)
-    #: Of commits whose endpoints have not come yet.
+    #: Times of the commits whose endpoints have not come yet.
     commit_times: deque[float] = attrs.field(init=False, factory=deque)
     _is_closed: bool = attrs.field(init=False, default=False)
 
     @property
     def backlog_seconds(self) -> float:
-        """Seconds of audio that wait to be decoded."""
+        """Seconds of audio received and not yet decoded."""
         return 0.0 if self._is_closed else self.session.backlog_seconds
 
     def receive(self, audio: bytes) -> None:
@@ -90,7 +90,7 @@ class ServedStream:
         self.notify()
 
     def mark(self, name: str) -> None:
-        """Request an event when all audio so far is decoded."""
+        """Request a `Marked` event once all audio so far is decoded."""
         self.session.mark(name)
         self.notify()
 
@@ -100,30 +100,30 @@ class ServedStream:
         self.notify()
 
     def close(self) -> None:
-        """Drop what was not transcribed; the engine call that runs ends by itself."""
+        """Drop audio that is not transcribed yet; a running engine call ends by itself."""
         if not self._is_closed:
             self._is_closed = True
             self._close_later(self.release)
 
     def release(self) -> None:
-        """Close every part after the step that runs; what one raises is raised after the others."""
+        """Close every part after the running step; an error of one is raised after the others."""
         self._is_closed = True
         try:
             self.parts.close()
         finally:
-            # Cycles refer to this object, and Python collects them late: it does not count the
-            # native memory of the model and of the detector.
+            # This object is in reference cycles, which Python collects late, because it does not
+            # count the native memory of the model and of the detector.
             del self.session, self.notify
 
 
 @attrs.define(eq=False)
 class RecordingSession:
     """
-    A session that takes its audio from a recording, for a scheduler.
+    A session that reads its audio from a recording, for a scheduler.
 
-    A step either makes a call of the session, or decodes a second of audio where it waits for some.
-    The audio before a damaged part is transcribed before the failure.  *use* is called with the
-    seconds of each piece, and may raise RequestError.  Nothing is done while *has_room* is false.
+    If the session waits for audio, a step first decodes a second of the recording.  Audio before a
+    damaged part is transcribed before the failure is reported.  *use* is called with the seconds of
+    each decoded piece, and may raise RequestError.  While *has_room* is false, there is no work.
     """
 
     _session: Session
@@ -131,7 +131,7 @@ class RecordingSession:
     _use: Callable[[float], object]
     _has_room: Callable[[], bool]
     _failure: WLKError | None = attrs.field(init=False, default=None)
-    # Nothing of it is ever due.
+    # A recording has no deadlines.
     audio_time: ClassVar = 0.0
     backlog_seconds: ClassVar = 0.0
     is_ending_utterance: ClassVar = False
@@ -147,7 +147,7 @@ class RecordingSession:
         return not self._session.is_over and self._has_room()
 
     def step(self) -> list[Event]:
-        """Make the next step; a failure of the recording comes in place of the End."""
+        """Run the next step; if reading the recording failed, a Failure replaces the End."""
         if not self._session.has_work:
             self._read()
         return [

@@ -1,1 +1,1 @@
-"""Metrics, and the sessions that run."""
+"""Metrics and running sessions."""

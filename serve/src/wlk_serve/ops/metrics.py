@@ -1,4 +1,4 @@
-"""What the server counts for Prometheus, and the line of a session in the log."""
+"""Metrics for Prometheus, and the log line of each session."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from wlk_serve.errors import RequestError
 
 _LOGGER = logging.getLogger(__name__)
-_MAX_LATENCIES = 1000  # the newest words, of which a percentile is logged
-_REFUSALS = {401, 403, 429, 503}  # of requests that are right but may not be made, or not now
+_MAX_LATENCIES = 1000  # of the newest words, whose 95th percentile is logged
+_REFUSALS = {401, 403, 429, 503}  # statuses of valid requests that are not allowed, or not now
 _LATENCY_BUCKETS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)  # seconds
 _STEP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # seconds
 _BACKLOG_BUCKETS = (0, 0.5, 1, 2, 5, 10, 30, 60, 120, 900)  # seconds of audio
@@ -53,25 +53,23 @@ class Metrics:
         )
         self.audio_seconds = Counter("audio_seconds", "Audio received", ("protocol",), **own)
         self.backlog_seconds = Histogram(
-            "backlog_seconds", "Audio that waits", buckets=_BACKLOG_BUCKETS, **own
+            "backlog_seconds", "Audio not yet decoded", buckets=_BACKLOG_BUCKETS, **own
         )
         self.emission_latency = Histogram(
             "emission_latency_seconds",
-            "Audio from the end of a word until it was committed",
+            "Audio between the end of a word and its commit",
             buckets=_LATENCY_BUCKETS,
             **own,
         )
         self.final_latency = Histogram(
             "final_latency_seconds",
-            "From the end of speech to the completed item",
+            "Time from the end of speech to the completed item",
             buckets=_LATENCY_BUCKETS,
             **own,
         )
-        self.lateness = Gauge(
-            "lateness_seconds", "How long after its deadline one step in a hundred ends", **own
-        )
+        self.lateness = Gauge("lateness_seconds", "99th percentile of the lateness of steps", **own)
         self.step_seconds = Histogram(
-            "step_seconds", "Steps of sessions", buckets=_STEP_BUCKETS, **own
+            "step_seconds", "Duration of steps", buckets=_STEP_BUCKETS, **own
         )
         self.send_queue_full = Counter(
             "ws_outbox_full", "Sockets closed because their client is too slow", **own
@@ -84,7 +82,7 @@ class Metrics:
         self._rejected = Counter("rejected", "Refusals", ("reason",), **own)
 
     def counted(self, error: Exception) -> RequestError:
-        """Return the answer to *error*, counted by its code as a refusal or as an error."""
+        """Return the answer to *error*, after counting its code as a refusal or an error."""
         answer = as_request_error(error)
         metric = self._rejected if answer.status in _REFUSALS else self.errors
         metric.labels(answer.code or "none").inc()
@@ -97,7 +95,7 @@ class Metrics:
 
 @attrs.define(eq=False, kw_only=True)
 class SessionFigures:
-    """The figures of one session: neither audio nor text.  They are counted in *metrics*, too."""
+    """Figures of one session, without its audio or text; also counted in *metrics*."""
 
     metrics: Metrics
     _protocol: str
@@ -116,7 +114,7 @@ class SessionFigures:
         self.set_state("connected")
 
     def set_state(self, state: str) -> None:
-        """Count the session as "connected", as "waiting" for its client, or with "" no more."""
+        """Count the session as "connected" or as "waiting" for its client; "" ends the count."""
         if self._state:
             self.metrics.sessions.labels(self._protocol, self._state).dec()
         if state:
@@ -125,7 +123,7 @@ class SessionFigures:
         self._state = state
 
     def add_audio(self, seconds: float) -> None:
-        """Count audio that was received."""
+        """Count received audio."""
         self.audio_seconds += seconds
         self.metrics.audio_seconds.labels(self._protocol).inc(seconds)
 
@@ -133,10 +131,10 @@ class SessionFigures:
         self, events: Iterable[Event], backlog_seconds: float, commits: deque[float]
     ) -> None:
         """
-        Count the events of a step, after which so much audio waits.
+        Count the events of a step, and the backlog after it.
 
-        *commits* are the times of the stream's commits that are not completed yet; those that are
-        completed now are removed.
+        *commits* are the times of the stream's commits whose endpoints have not come yet; the times
+        of those that these events answer are removed.
         """
         self.metrics.backlog_seconds.observe(backlog_seconds)
         for event in events:
@@ -153,7 +151,7 @@ class SessionFigures:
                     self.metrics.final_latency.observe(self._clock() - commits.popleft())
 
     def finish(self, outcome: str) -> None:
-        """Log the line of the session; *outcome* is a close code, a status or "left"."""
+        """Log the session; *outcome* is a close code, an HTTP status or "left"."""
         seconds = self._clock() - self._began
         self.set_state("")
         self.metrics.session_seconds.labels(self._protocol).observe(seconds)

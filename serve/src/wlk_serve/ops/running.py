@@ -1,4 +1,4 @@
-"""The sessions that run, and how they end before a shutdown."""
+"""Count the running sessions, limit their number and drain them before a shutdown."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
-_FLUSH_SECONDS = 30.0  # for the last words of all sessions
+_FLUSH_SECONDS = 30.0  # for all sessions to deliver their last words
 
 
 class RunningSessions:
-    """Counts requests and sockets, refuses more than a limit, and drains them."""
+    """Counts requests and sockets, refuses those above a limit, and drains them."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._running: dict[ClientSession | Upload, str] = {}  # with their keys
+        self._running: dict[ClientSession | Upload, str] = {}  # with the id of each one's key
         self._changed = asyncio.Event()
-        self.is_draining = False  #: whether new sessions are refused, from a drain on
+        self.is_draining = False  #: whether new sessions are refused
 
     def __len__(self) -> int:
         return len(self._running)
 
     def check(self, key_id: str = "") -> None:
-        """Raise RequestError where the server is full or shuts down; a new attempt can succeed."""
+        """Raise RequestError if the server is full or shutting down; clients may try again."""
         if self.is_draining:
             raise shutdown_error()
         if len(self._running) >= self._limits.max_sessions:
             raise RequestError(
-                f"{self._limits.max_sessions} sessions run, which is the limit; try again later",
+                f"the limit of {self._limits.max_sessions} sessions is reached; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=5,
@@ -47,7 +47,7 @@ class RunningSessions:
         per_key = self._limits.max_sessions_per_key
         if list(self._running.values()).count(key_id) >= per_key:
             raise RequestError(
-                f"{per_key:g} sessions of this key run, which is the limit; end one of them first",
+                f"the limit of {per_key:g} sessions per key is reached; end one of them first",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=5,
@@ -55,7 +55,7 @@ class RunningSessions:
 
     @contextmanager
     def entered(self, session: ClientSession | Upload, key_id: str = "") -> Iterator[None]:
-        """Count *session*, which `check` let in, while it runs."""
+        """Count *session*, which `check` has admitted, while it runs."""
         self._running[session] = key_id
         try:
             yield
@@ -64,19 +64,19 @@ class RunningSessions:
             self._changed.set()
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new sessions, wait *seconds* for those that run, then end them and wait."""
+        """Refuse new sessions, give running ones *seconds* to end, then end them and wait."""
         self.is_draining = True
         _LOGGER.info(
-            "draining: %d sessions and requests may go on for %g s", len(self._running), seconds
+            "draining: %d sessions and requests have %g s to end", len(self._running), seconds
         )
         if await self._empty_within(seconds):
             return
-        _LOGGER.info("draining: the audio of %d ends, the last words follow", len(self._running))
+        _LOGGER.info("draining: ending %d, which deliver their last words", len(self._running))
         for session in list(self._running):
             session.end()
         if not await self._empty_within(_FLUSH_SECONDS):
             _LOGGER.error(
-                "%d sessions and requests did not end in %g s and are dropped",
+                "%d sessions and requests did not end within %g s and are dropped",
                 len(self._running),
                 _FLUSH_SECONDS,
             )

@@ -1,4 +1,4 @@
-// The newest words, from the page to caption windows of the same browser.
+// Sends the newest words from the page to caption windows of the same browser.
 
 import { joined } from "./words.js";
 
@@ -17,7 +17,7 @@ export function newest({ lines }) {
 		}));
 }
 
-/** Return a function that sends the newest words; a window that opens asks for them. */
+/** Return a function that sends the newest words; a new window also requests them. */
 export function sender(transcript) {
 	const channel = new BroadcastChannel(NAME);
 	const send = () => channel.postMessage({ lines: newest(transcript) });

@@ -1,4 +1,4 @@
-// The caption window: the newest words and nothing else.
+// The caption window, which shows the newest words and nothing else.
 
 import { receive } from "./broadcast.js";
 import { $, element } from "./dom.js";
@@ -7,7 +7,7 @@ const options = new URLSearchParams(location.search);
 const root = document.documentElement;
 for (const name of ["background", "size", "align"]) root.dataset[name] = options.get(name);
 root.style.setProperty("--rows", Number(options.get("rows") ?? 2));
-const seconds = Number(options.get("seconds") ?? 10); // without a new word, before it is empty
+const seconds = Number(options.get("seconds") ?? 10); // the window empties after this time without a new word
 const box = $("captions");
 let timer = 0;
 

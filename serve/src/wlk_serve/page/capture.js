@@ -1,12 +1,12 @@
-// Audio of a microphone or of a tab, as blocks of 16-bit samples.
+// Captures audio from a microphone or a tab as blocks of 16-bit samples.
 
-const RATE = 24_000; // what OpenAI's clients send; half the bytes of 48 kHz
-const MAX_RATE = 48_000; // of the server
+const RATE = 24_000; // as OpenAI's clients send; half the bytes of 48 kHz
+const MAX_RATE = 48_000; // the highest rate that the server accepts
 
-/** A source is this or the id of a microphone, "" for the default. */
+/** A source is this value or the id of a microphone; "" is the default microphone. */
 export const TAB = "tab";
 
-/** An error whose `notice` names a line of notices.js. */
+/** Return an error whose `notice` is a key of NOTICES in notices.js. */
 const failure = (notice) => Object.assign(new Error(), { notice });
 
 const cleaned = (on) => ({ echoCancellation: on, noiseSuppression: on, autoGainControl: on });
@@ -16,7 +16,7 @@ async function openMicrophone(id, cleans) {
 	return navigator.mediaDevices.getUserMedia({ audio });
 }
 
-/** Browsers give the sound of a tab with its picture only. */
+/** Browsers share the sound of a tab only together with its picture. */
 async function openTab() {
 	const stream = await navigator.mediaDevices.getDisplayMedia({ video: true, audio: cleaned(false) });
 	if (stream.getAudioTracks().length) return stream;
@@ -28,7 +28,7 @@ function free(stream) {
 	for (const track of stream.getTracks()) track.stop();
 }
 
-/** Return a context at RATE, or at the source's own where Firefox insists, and the source. */
+/** Return a context and a source node, at RATE or, if Firefox insists, at the device's own rate. */
 function contextOf(stream) {
 	for (const options of [{ sampleRate: RATE }, {}]) {
 		const context = new AudioContext(options);
@@ -42,7 +42,7 @@ function contextOf(stream) {
 	throw failure("wrongRate");
 }
 
-/** An open device; made by `capture`. */
+/** An open device; created by `capture`. */
 class Capture {
 	constructor(stream, context, source) {
 		this.node = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
@@ -50,18 +50,18 @@ class Capture {
 		Object.assign(this, { stream, context, source });
 	}
 
-	/** Give `onBlock(samples, peak)` an Int16Array each 100 ms; `onEnd()` when the device goes. */
+	/** Call `onBlock(samples, peak)` with an Int16Array every 100 ms, and `onEnd()` when the device is lost. */
 	begin(onBlock, onEnd) {
 		this.node.port.onmessage = ({ data }) => {
 			if (data.samples.length) onBlock(data.samples, data.peak);
 			if (data.isLast) this.onLast();
 		};
 		this.stream.getAudioTracks()[0].onended = () => this.isStopped || onEnd();
-		this.context.onstatechange = () => this.isStopped || resume(this.context); // phones interrupt it
+		this.context.onstatechange = () => this.isStopped || resume(this.context); // a phone may suspend it
 		this.source.connect(this.node);
 	}
 
-	/** Let the last samples come, then free the device. */
+	/** Wait for the last samples, then release the device. */
 	async stop() {
 		if (this.isStopped) return;
 		this.isStopped = true;
@@ -73,7 +73,7 @@ class Capture {
 	}
 }
 
-/** Open a source, where a rate is needed with that rate; throws errors with a `notice`. */
+/** Open a source, at exactly `rate` if it is given; errors have a `notice`. */
 export async function capture(source, cleans, rate) {
 	if (!isSecureContext) throw failure("insecure");
 	const isTab = source === TAB;
@@ -96,9 +96,9 @@ export async function capture(source, cleans, rate) {
 	}
 }
 
-const resume = (context) => context.resume().catch(() => {}); // its next change tries again
+const resume = (context) => context.resume().catch(() => {}); // the next state change tries again
 
-/** Return the microphones as {id, name}; before permission there are none. */
+/** Return the microphones as {id, name}; none until the user grants permission. */
 export async function microphones() {
 	const devices = (await navigator.mediaDevices?.enumerateDevices().catch(() => [])) ?? [];
 	return devices

@@ -1,12 +1,12 @@
-// Carries out the actions of a connection: requests, one WebSocket, timers.
+// Carries out the actions of a connection with requests, one WebSocket and timers.
 
-const MAX_WAITING_BYTES = 500_000; // in the socket, before no more audio is given to it
-const SECRET_SECONDS = 60; // a socket is opened with it at once
+const MAX_WAITING_BYTES = 500_000; // in the socket's buffer; above it, sending audio pauses
+const SECRET_SECONDS = 60; // the secret is used at once to open a socket
 
-/** Joins a Connection and its audio to the server; calls methods of `page`. */
+/** Connects a Connection and its audio to the server; calls methods of `page`. */
 export class Channel {
 	#socket = null;
-	#timer = 0; // of the wait, or of the rest of a burst
+	#timer = 0; // for the next try, or for sending more audio
 
 	constructor(connection, audio, page, key) {
 		Object.assign(this, { connection, audio, page, key });
@@ -37,7 +37,7 @@ export class Channel {
 		report: (report) => this.page.report(report),
 	};
 
-	/** Ask for a secret: its refusal shows the reason. */
+	/** Request a client secret first: unlike a socket's, its refusal shows the reason. */
 	async #admit() {
 		clearTimeout(this.#timer);
 		let status = 0;
@@ -51,7 +51,7 @@ export class Channel {
 			({ status } = answer);
 			body = await answer.json();
 		} catch {
-			// No answer, or a proxy's.
+			// There was no answer, or it came from a proxy.
 		}
 		const { connection } = this;
 		if (connection.state !== "admitting") return;
@@ -62,8 +62,8 @@ export class Channel {
 	#connect({ wlk_resume: token, ...query }) {
 		const protocols = ["realtime", `openai-insecure-api-key.${this.secret}`];
 		if (token === 1) query.wlk_resume = 1;
-		else protocols.push(`wlk-resume.${token}`); // proxies log the address
-		const url = new URL("v1/realtime", document.baseURI); // a proxy may serve the page below a path
+		else protocols.push(`wlk-resume.${token}`); // not in the query, which proxies log
+		const url = new URL("v1/realtime", document.baseURI); // a proxy may serve the page under a path
 		url.protocol = url.protocol.replace("http", "ws");
 		url.search = new URLSearchParams({ intent: "transcription", ...query });
 		const socket = new WebSocket(url, protocols);
@@ -81,7 +81,7 @@ export class Channel {
 		};
 	}
 
-	/** Send what it takes. */
+	/** Send audio until the socket's buffer is full. */
 	#pump() {
 		clearTimeout(this.#timer);
 		if (!this.#socket) return;

@@ -1,33 +1,33 @@
-// One run as a state machine: events in, actions out, without sockets and clocks.
+// The state machine of one run: events in, actions out, without sockets or clocks.
 
 const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
-const FULL_SECONDS = 10; // until a full server is tried again
-const STALL_SECONDS = 10; // of audio without a message: the link is dead
-const APPEND_SECONDS = 1; // in a message at most
+const FULL_SECONDS = 10; // before a full server is tried again
+const STALL_SECONDS = 10; // of audio without a message from the server: the link is dead
+const APPEND_SECONDS = 1; // the most audio in one message
 const DONE = 1000;
 const BROKEN = 1011;
 const OVERLOADED = 1013;
-const SOFT_SECONDS = 0.5; // in which a word may begin
+const SOFT_SECONDS = 0.5; // before the end of speech, in which another word may begin
 const CUT = 4000;
 
 /**
- * Its methods return actions for a Channel.
+ * The methods return actions for a Channel.
  * States: idle, admitting, connecting, configuring, live, waiting, ended.
  */
 export class Connection {
 	state = "idle";
-	base = 0; // sample 0 of the server's session, numbered as in RecentAudio
+	base = 0; // first sample of the server's session, numbered as in RecentAudio
 	sent = 0; // the next sample to send
-	#settled = 0; // samples before this have their final words
-	#forced = null; // came after wlk.cut; the next session replaces it
+	#settled = 0; // all words before this sample are final
+	#afterCut = null; // deliveries after wlk.cut: a new session would recognise their audio again
 	#kept = 0; // the oldest sample that can be sent again
 	#token = null;
-	#lastNumber = 0; // of the server's messages
-	#lastSign = 0; // samples recorded when it last sent one
+	#lastNumber = 0; // number of the newest message from the server
+	#lastHeard = 0; // samples recorded when the last message came
 	#attempt = 0;
 	#hasSession = false;
 	#isStopping = false;
-	#hasEnded = false; // its audio, at the server
+	#sentEnd = false;
 
 	constructor({ rate, language = "", random = Math.random }) {
 		Object.assign(this, { rate, language, random });
@@ -38,23 +38,23 @@ export class Connection {
 		return [{ kind: "admit" }];
 	}
 
-	/** The server gave a secret for a socket. */
+	/** The server granted a client secret. */
 	admitted() {
 		this.state = "connecting";
 		const last = { wlk_resume: this.#token, wlk_last_seq: this.#lastNumber };
 		return [{ kind: "connect", query: this.#token ? last : { wlk_resume: 1 } }];
 	}
 
-	/** It gave none; status 0: no answer. */
+	/** The server refused a client secret; status 0 means that there was no answer. */
 	refused(status, message) {
 		if (status === 401) return this.#end("key");
 		if (status === 429 || status === 503) return this.#retry("full");
 		return status && status < 500 ? this.#end("refused", message) : this.#retry("gone");
 	}
 
-	/** A message came when `captured` samples were recorded. */
+	/** A message came after `captured` samples had been recorded. */
 	received(message, captured) {
-		this.#lastSign = captured;
+		this.#lastHeard = captured;
 		const { type } = message;
 		if (type === "session.created") return this.#begin(message.session.wlk?.resume?.token);
 		if (type === "session.resumed") {
@@ -62,36 +62,36 @@ export class Connection {
 			return message.messages === 0 ? this.#configure() : this.#live();
 		}
 		const number = message.wlk_seq ?? Infinity;
-		if (number <= this.#lastNumber) return []; // it came before the cut
+		if (number <= this.#lastNumber) return []; // already received before the connection was lost
 		if (number < Infinity) this.#lastNumber = number;
 		if (type === "session.updated") return this.state === "configuring" ? this.#live(message.session.audio?.input.transcription) : [];
 		if (type === "error") return this.#failed(message.error);
 		const delivery = { kind: "deliver", message, seconds: this.base / this.rate };
-		if (type === "wlk.cut") this.#forced = [];
-		if (!this.#forced) this.#settle(message);
-		else this.#forced.push(delivery);
-		return this.#forced ? [] : [delivery];
+		if (type === "wlk.cut") this.#afterCut = [];
+		if (!this.#afterCut) this.#settle(message);
+		else this.#afterCut.push(delivery);
+		return this.#afterCut ? [] : [delivery];
 	}
 
-	/** The socket closed; `wasOpen` is false for a refused handshake. */
+	/** The socket was closed; `wasOpen` is false if the handshake was refused. */
 	closed(code, wasOpen = true) {
 		if (this.state === "ended") return [];
-		if (code === DONE && this.#hasEnded) return this.abort();
+		if (code === DONE && this.#sentEnd) return this.abort();
 		const isFull = code === OVERLOADED;
 		if (code === DONE || code === BROKEN) this.#token = null;
 		return this.#retry(wasOpen && !isFull ? "gone" : "full");
 	}
 
-	/** The wait is over, or the network came back. */
+	/** The wait is over, or the network is back. */
 	wake() {
 		return this.state === "waiting" ? this.start() : [];
 	}
 
-	/** Samples up to `captured` are recorded, and kept from `kept` on. */
+	/** Samples up to `captured` have been recorded; those from `kept` on are still kept. */
 	grew(kept, captured) {
 		this.#kept = kept;
 		if (this.state !== "live") return [];
-		const isDead = this.#token && captured - this.#lastSign > STALL_SECONDS * this.rate;
+		const isDead = this.#token && captured - this.#lastHeard > STALL_SECONDS * this.rate;
 		return isDead ? this.cut() : [{ kind: "pump" }];
 	}
 
@@ -100,7 +100,7 @@ export class Connection {
 		return [{ kind: "close", code: CUT }, ...this.#retry("gone")];
 	}
 
-	/** No more audio comes: end after the last words. */
+	/** No more audio will come: end after the last words. */
 	stop() {
 		this.#isStopping = true;
 		if (this.state === "live") return [{ kind: "pump" }];
@@ -111,7 +111,7 @@ export class Connection {
 		return this.state === "ended" ? [] : this.#end("stopped");
 	}
 
-	/** Return [start, stop] of the next append, or null. */
+	/** Return [start, stop] of the next samples to append, or null. */
 	takeRange(captured) {
 		if (this.state !== "live" || this.sent >= captured) return null;
 		const start = this.sent;
@@ -120,9 +120,9 @@ export class Connection {
 	}
 
 	drained() {
-		if (!this.#isStopping || this.#hasEnded || this.state !== "live") return [];
+		if (!this.#isStopping || this.#sentEnd || this.state !== "live") return [];
 		if (this.sent === this.base) return this.abort();
-		this.#hasEnded = true;
+		this.#sentEnd = true;
 		return [{ kind: "send", message: { type: "wlk.end" } }]; // the server closes after its last message
 	}
 
@@ -134,7 +134,7 @@ export class Connection {
 		this.#token = token;
 		this.#lastNumber = 0;
 		this.base = this.sent = this.#settled = start;
-		this.#forced = null;
+		this.#afterCut = null;
 		return [...reports, ...this.#configure()];
 	}
 
@@ -149,7 +149,7 @@ export class Connection {
 	#live(served) {
 		this.state = "live";
 		this.#attempt = 0;
-		this.#hasEnded = false;
+		this.#sentEnd = false;
 		return [{ kind: "report", state: "live", ...served }, { kind: "pump" }];
 	}
 
@@ -160,7 +160,7 @@ export class Connection {
 		return [];
 	}
 
-	/** Note how far audio is settled. */
+	/** Record up to which sample a message makes the words final. */
 	#settle({ type, end = 0, audio_end_ms: milliseconds }) {
 		if (type.endsWith("speech_stopped")) end = milliseconds / 1000 - SOFT_SECONDS;
 		else if (!type.endsWith("transcription.delta")) return;
@@ -173,7 +173,7 @@ export class Connection {
 		this.state = "waiting";
 		let seconds = RETRY_SECONDS[this.#attempt++] ?? RETRY_SECONDS.at(-1);
 		if (reason === "full") seconds = FULL_SECONDS;
-		seconds *= 0.75 + this.random() / 2; // many pages do not come back at once
+		seconds *= 0.75 + this.random() / 2; // so that many pages do not return at the same time
 		return [
 			{ kind: "report", state: "waiting", reason, seconds },
 			{ kind: "wait", seconds },
@@ -183,7 +183,7 @@ export class Connection {
 	#end(reason, message) {
 		this.state = "ended";
 		return [
-			...(this.#forced ?? []),
+			...(this.#afterCut ?? []),
 			{ kind: "close", code: DONE },
 			{ kind: "report", state: "ended", reason, message },
 		];

@@ -1,13 +1,11 @@
-// What the modules do with the document.
+// Shortcuts to the document.
 
-/** Return the element of an id. */
+/** Return the element with an id. */
 export const $ = (id) => document.getElementById(id);
 
-/** Return a new element of a class; it is the last one of `parent`, where that is given. */
-export function element(name, kind, parent, text = "") {
-	const made = document.createElement(name);
-	made.className = kind;
-	made.textContent = text;
-	parent?.append(made);
-	return made;
+/** Return a new element with a class, appended to `parent` if it is given. */
+export function element(name, className, parent, text = "") {
+	const created = Object.assign(document.createElement(name), { className, textContent: text });
+	parent?.append(created);
+	return created;
 }

@@ -1,13 +1,13 @@
-// Files of a transcript, made from its word records in the browser.
+// Writes a transcript to files, in the browser.
 
 import { endsPart, endsSentence, textOf, twoDigits } from "./words.js";
 
-const ROW_CHARACTERS = 42; // as broadcasters set captions, in two rows
+const ROW_CHARACTERS = 42; // as in broadcast captions, which have two rows
 const CAPTION_SECONDS = 6;
-const GAP_SECONDS = 1; // between words: a new caption
-const MIN_SECONDS = 1; // of a caption where no other follows
+const GAP_SECONDS = 1; // a longer pause between words begins a new caption
+const MIN_SECONDS = 1; // for which a caption is shown, unless the next one begins
 
-/** Return captions {start, end, text, speaker} of words. */
+/** Divide words into captions {start, end, text, speaker}. */
 export function captions(words) {
 	const groups = [];
 	for (const word of words) {
@@ -86,10 +86,10 @@ function json({ words, lines }) {
 	return `${JSON.stringify({ text, words: words.map(record) }, null, 1)}\n`;
 }
 
-/** Functions from a transcript to the text of a file. */
+/** By file format, functions that return a transcript as text. */
 export const WRITERS = { txt, srt, vtt, json };
 
-/** Give the reader a file. */
+/** Let the user download a transcript. */
 export function saveFile(format, transcript, name) {
 	const blob = new Blob([WRITERS[format](transcript)], { type: "text/plain" });
 	const link = document.createElement("a");

@@ -1,6 +1,6 @@
-// Keeps the newest line in view, until the reader scrolls back.
+// Keeps the newest line in view until the reader scrolls back.
 
-const NEAR = 48; // pixels from the end
+const NEAR = 48; // this many pixels from the end still count as the end
 
 export class Follower {
 	isFollowing = true;

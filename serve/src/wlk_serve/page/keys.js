@@ -1,6 +1,6 @@
-// Single keys, outside of texts, lists and dialogs.
+// Shortcuts with single keys, except in input fields, lists and dialogs.
 
-/** Call the action of a pressed key while `isOn()`. */
+/** Call the action of each pressed key while `isOn()` is true. */
 export function onKeys(actions, isOn) {
 	document.addEventListener("keydown", (event) => {
 		if (event.ctrlKey || event.altKey || event.metaKey || !isOn()) return;

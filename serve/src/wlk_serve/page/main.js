@@ -1,4 +1,4 @@
-// The page around one transcript and the run that writes it.
+// Connects the page's controls to the transcript and to the run that fills it.
 
 import { sender } from "./broadcast.js";
 import { TAB, microphones } from "./capture.js";
@@ -13,7 +13,7 @@ import * as stored from "./settings.js";
 import { Transcript } from "./transcript.js";
 import { WakeLock } from "./wake_lock.js";
 
-const QUIETEST = 60; // decibels below full scale that the level shows
+const QUIETEST = 60; // decibels below full scale at which the level meter is empty
 const root = document.documentElement;
 const transcript = new Transcript();
 const renderer = new Renderer($("log"));
@@ -26,7 +26,7 @@ let origin = 0; // seconds of audio in the runs before this one
 let isDrawing = false;
 
 function draw() {
-	send(); // also where this tab is hidden and draws nothing
+	send(); // even if this tab is hidden and does not draw
 	if (isDrawing) return;
 	isDrawing = true;
 	requestAnimationFrame(() => {
@@ -48,7 +48,7 @@ function announce(name, detail) {
 	$("retry").hidden = root.dataset.phase !== "waiting";
 }
 
-/** What a run calls as it goes on. */
+/** Callbacks of the run. */
 const page = {
 	deliver(message, seconds) {
 		transcript.apply(message, origin + seconds);
@@ -134,7 +134,7 @@ async function listSources() {
 	const chosen = run?.source ?? (select.value || panel.current.source);
 	const options = [new Option("Default microphone", "")];
 	for (const { id, name } of await microphones()) options.push(new Option(name, id));
-	if (navigator.mediaDevices?.getDisplayMedia) options.push(new Option("Sound of a tab", TAB));
+	if (navigator.mediaDevices?.getDisplayMedia) options.push(new Option("Audio from a tab", TAB));
 	select.replaceChildren(...options);
 	select.value = chosen;
 	if (select.selectedIndex < 0) select.value = "";

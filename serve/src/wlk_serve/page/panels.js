@@ -1,10 +1,10 @@
-// The dialogs: settings, downloads, and the key of the server.
+// The dialogs for settings, for downloads and for the server's key.
 
 import { $ } from "./dom.js";
 import { saveFile } from "./downloads.js";
 import { SETTINGS } from "./settings.js";
 
-/** The dialog of settings; `onChange(settings)` gets those that the reader changed. */
+/** The settings dialog; calls `onChange(settings)` after each change. */
 export class Settings {
 	#form = $("options-dialog").querySelector("form");
 
@@ -22,9 +22,9 @@ export class Settings {
 		this.#form.addEventListener("change", ({ target }) => this.set({ [target.name]: target.value.trim() }));
 	}
 
-	/** Show it, with the languages of the server's model as suggestions once they came. */
+	/** Show the dialog, and suggest the languages of the server's model as soon as they arrive. */
 	open(key) {
-		offerLanguages(key).catch(() => {}); // any code can be typed without them
+		offerLanguages(key).catch(() => {}); // without suggestions, users can still type any code
 		for (const name of Object.keys(SETTINGS)) this.#form.elements[name].value = this.current[name];
 		$("options-dialog").showModal();
 	}
@@ -42,7 +42,7 @@ async function offerLanguages(key) {
 	$("languages").replaceChildren(...model.wlk.languages.map((code) => new Option(names.of(code), code)));
 }
 
-/** Return what opens the dialog of files; `onClear()` empties the page. */
+/** Return a function that opens the download dialog; `onClear()` empties the page. */
 export function downloadDialog(transcript, onClear) {
 	const dialog = $("save-dialog");
 	dialog.addEventListener("click", ({ target }) => {
@@ -63,7 +63,7 @@ export function downloadDialog(transcript, onClear) {
 	};
 }
 
-/** Return what asks for the key of the server; `onKey(key)` gets it. */
+/** Return a function that asks for the server's key; the dialog passes it to `onKey(key)`. */
 export function keyDialog(onKey) {
 	const dialog = $("key-dialog");
 	dialog.querySelector("form").addEventListener("submit", () => {

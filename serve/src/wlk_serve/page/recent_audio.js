@@ -1,11 +1,11 @@
-// The newest audio of a run, kept so that a connection that was cut can send it again.
+// Keeps the newest audio of a run, so that it can be sent again after a lost connection.
 
-const KEPT_SECONDS = 120; // four times as long as a server keeps a session without its socket
+const KEPT_SECONDS = 120; // four times as long as a server keeps a session without a socket
 
-/** Samples of 16 bits, numbered from 0; the oldest are dropped and read as silence. */
+/** 16-bit samples, numbered from 0; the oldest are dropped and read as silence. */
 export class RecentAudio {
 	#blocks = []; // {start, samples}
-	start = 0; // the oldest sample that is kept
+	start = 0; // the oldest kept sample
 	stop = 0;
 
 	constructor(rate) {
@@ -20,7 +20,7 @@ export class RecentAudio {
 		this.start = this.#blocks[0].start;
 	}
 
-	/** Return the samples from `start` to `stop` as an Int16Array, zeros for those dropped. */
+	/** Return the samples from `start` to `stop` as an Int16Array, with zeros for dropped samples. */
 	read(start, stop) {
 		const samples = new Int16Array(stop - start);
 		const first = this.#blocks.findLastIndex((block) => block.start <= start);

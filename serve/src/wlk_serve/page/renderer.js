@@ -1,4 +1,4 @@
-// Draws a transcript: whole clauses are additions to the log; screen readers skip the rest.
+// Draws a transcript: screen readers read whole clauses as additions to the log, and skip the rest.
 
 import { element } from "./dom.js";
 import { clock, joined } from "./words.js";
@@ -6,13 +6,13 @@ import { clock, joined } from "./words.js";
 const HUES = [170, 60, 270, 350, 110, 230]; // of speakers, in degrees
 
 /**
- * Draws the lines of a transcript into a log.  Late speakers may divide closed lines in another way:
- * those are drawn again, and screen readers read no word again.
+ * Draws the lines of a transcript into a log.  Late speakers may divide closed lines differently:
+ * these lines are drawn again, but screen readers read no word twice.
  */
 export class Renderer {
-	#views = new Map(); // of lines
-	#colours = new Map(); // of speakers
-	#read = new WeakSet(); // words of whole clauses that were drawn
+	#views = new Map(); // by line
+	#colours = new Map(); // by speaker
+	#read = new WeakSet(); // words in the clauses that have been drawn
 
 	constructor(log) {
 		this.log = log;

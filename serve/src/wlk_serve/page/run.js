@@ -1,22 +1,22 @@
-// One run: from Start to the last words after Stop.
+// One run, from Start to the last words after Stop.
 
 import { capture } from "./capture.js";
 import { Channel } from "./channel.js";
 import { Connection } from "./connection.js";
 import { RecentAudio } from "./recent_audio.js";
 
-const SILENT_PEAK = 0.001; // full scale is 1; a muted device gives less
+const SILENT_PEAK = 0.001; // of full scale; a muted device stays below it
 const SILENT_SECONDS = 8;
 
-/** Records a source and captions it; calls methods of `page` as it goes on. */
+/** Records a source and captions it; reports to methods of `page`. */
 export class Run {
-	#quiet = 0; // samples
+	#quiet = 0; // number of silent samples in a row
 
 	constructor(page, { source, cleans, language, key }) {
 		Object.assign(this, { page, source, cleans, language, key });
 	}
 
-	/** Open the device, then the server. */
+	/** Open the device, then connect to the server. */
 	async start() {
 		this.recording = await capture(this.source, this.cleans);
 		const { rate } = this.recording;
@@ -27,12 +27,12 @@ export class Run {
 		this.call("start");
 	}
 
-	/** Call a method of the connection, once there is one. */
+	/** Call a method of the connection, if it exists yet. */
 	call(name) {
 		this.channel?.call(name);
 	}
 
-	/** Record from another device of the same rate. */
+	/** Record from another device that has the same sample rate. */
 	async change(source) {
 		const recording = await capture(source, this.cleans, this.recording.rate);
 		await this.recording.stop();
@@ -40,7 +40,7 @@ export class Run {
 		this.#record();
 	}
 
-	/** Stop recording; the run ends with the last words, or at once when called again. */
+	/** Stop recording; the run ends after the last words, or at once on a second call. */
 	async stop() {
 		if (this.isStopping || !this.channel) return this.call("abort");
 		this.isStopping = true;
@@ -53,7 +53,7 @@ export class Run {
 		return this.audio.stop / this.audio.rate;
 	}
 
-	/** Seconds of audio that the server has not got yet. */
+	/** Seconds of recorded audio that have not been sent yet. */
 	get waitingSeconds() {
 		return (this.audio.stop - this.connection.sent) / this.audio.rate;
 	}

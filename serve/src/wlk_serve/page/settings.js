@@ -1,26 +1,26 @@
-// What readers choose, kept in localStorage; the key of the server is kept for the tab only.
+// User settings, kept in localStorage; the server's key is kept only as long as the tab.
 
 const NAME = "wlk-captions";
 const SIZES = { 1: "Smallest", 2: "Small", 3: "Medium", 4: "Large", 5: "Larger", 6: "Largest" };
 
-/** Name: group, label, choices {value: label} (texts have none) and default. */
+/** By name: group, label, choices {value: label} (null for free text) and default. */
 export const SETTINGS = {
-	theme: ["reading", "Colours", { auto: "As the system", light: "Light", dark: "Dark", contrast: "High contrast" }, "auto"],
+	theme: ["reading", "Colours", { auto: "Same as system", light: "Light", dark: "Dark", contrast: "High contrast" }, "auto"],
 	font: ["reading", "Typeface", { serif: "Serif", sans: "Sans serif", easy: "Easy to read" }, "serif"],
 	size: ["reading", "Text size", SIZES, "3"],
-	times: ["reading", "Times", { on: "Shown", off: "Not shown" }, "on"],
+	times: ["reading", "Times", { on: "Shown", off: "Hidden" }, "on"],
 	language: ["speech", "Language code", null, ""],
-	cleans: ["speech", "Microphone", { off: "As it is", on: "Cleaned by the browser" }, "off"],
+	cleans: ["speech", "Microphone", { off: "Unprocessed", on: "Cleaned by the browser" }, "off"],
 	aloud: ["access", "Screen reader", { on: "Reads final clauses", off: "Reads nothing" }, "on"],
 	keys: ["access", "Single keys", { on: "On", off: "Off" }, "on"],
 };
 
-/** Return settings from text; what is not a choice becomes the default. */
+/** Return the settings in stored JSON; missing and invalid ones get their defaults. */
 export function parse(text) {
 	let stored = {};
 	try {
 		stored = JSON.parse(text) ?? {};
-	} catch {} // nothing is stored
+	} catch {} // nothing valid is stored
 	const settings = { source: typeof stored.source === "string" ? stored.source : "" };
 	for (const [name, [, , choices, preset]] of Object.entries(SETTINGS)) {
 		const isChoice = choices ? Object.hasOwn(choices, stored[name]) : typeof stored[name] === "string";
@@ -29,7 +29,7 @@ export function parse(text) {
 	return settings;
 }
 
-/** Return settings with another choice of one, `step` after the current. */
+/** Return settings in which one is changed to the choice `step` places after its current one. */
 export function stepped(settings, name, step, isRound = false) {
 	const values = Object.keys(SETTINGS[name][2]);
 	const next = values.indexOf(settings[name]) + step;
@@ -37,14 +37,14 @@ export function stepped(settings, name, step, isRound = false) {
 	return { ...settings, [name]: value };
 }
 
-/** Set the attributes by which the style sheet selects. */
+/** Set the attributes that the style sheet selects by. */
 export function show(settings, root) {
 	for (const [name, [group]] of Object.entries(SETTINGS)) {
 		if (group === "reading") root.dataset[name] = settings[name];
 	}
 }
 
-// Browsers may refuse storage: then choices hold until the page is closed.
+// If the browser refuses storage, choices are lost when the page is closed.
 function attempt(action) {
 	try {
 		return action() ?? "";

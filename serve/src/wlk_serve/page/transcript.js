@@ -1,20 +1,20 @@
-// The transcript: messages of the server become lines of clauses of words.
+// Turns the server's messages into a transcript of lines, which consist of clauses of words.
 
 import { endsPart, endsSentence, timedWords } from "./words.js";
 
-const PAUSE_SECONDS = 2.5; // between words: a new line, and a mark
-const BREATH_SECONDS = 0.7; // between words: a new clause
+const PAUSE_SECONDS = 2.5; // a longer pause between words begins a new line and is marked
+const BREATH_SECONDS = 0.7; // a longer pause between words begins a new clause
 const MAX_CLAUSE_WORDS = 20;
 const MIN_PART_WORDS = 8;
-const LONG_LINE_WORDS = 45; // after which the next sentence begins a line
+const LONG_LINE_WORDS = 45; // after so many words, the next sentence begins a new line
 
-/** A line: words of one item and one speaker, or a note of the page. */
+/** A line: words of one item and one speaker, or a note from the page. */
 class Line {
-	clauses = []; // lists of words that are complete
-	open = []; // committed words of the clause that goes on
+	clauses = []; // complete clauses, as lists of words
+	open = []; // committed words of the current clause
 	pending = []; // words that may still change
 	isClosed = false;
-	pause = 0; // seconds without words before it
+	pause = 0; // seconds without words before this line
 	note = "";
 	speaker = null;
 
@@ -46,18 +46,18 @@ class Line {
 export class Transcript {
 	lines = [];
 
-	/** All committed words in their order. */
+	/** All committed words, in order. */
 	get words() {
 		return this.lines.flatMap((line) => line.words);
 	}
 
-	/** The end in seconds of the newest word, committed or not. */
+	/** The end of the newest word, committed or not, in seconds. */
 	get end() {
 		const line = this.lines.findLast((other) => other.pending.length || other.lastWord);
 		return (line?.pending.at(-1) ?? line?.lastWord)?.end ?? 0;
 	}
 
-	/** Apply a message; its times are `offset` seconds after the beginning of the transcript. */
+	/** Apply a message whose session began `offset` seconds after the beginning of the transcript. */
 	apply(message, offset = 0) {
 		const { item_id: item, words: records } = message;
 		const kind = message.type.split(".").at(-1);
@@ -79,12 +79,12 @@ export class Transcript {
 		}
 	}
 
-	/** End the line that goes on, as where another session begins. */
+	/** End the current line, for example when another session begins. */
 	interrupt() {
 		this.#last?.close();
 	}
 
-	/** Append a line of the page itself. */
+	/** Append a note from the page. */
 	note(text) {
 		this.interrupt();
 		this.lines.push(Object.assign(new Line(), { note: text, isClosed: true }));
@@ -124,7 +124,7 @@ export class Transcript {
 		if (endsSentence(word.text) || isPart || count >= MAX_CLAUSE_WORDS) line.endClause();
 	}
 
-	/** Give the words of an item speakers that were found after them, in lines of one speaker each. */
+	/** Label the words of an item with speakers that became known later, and divide its lines accordingly. */
 	#label(item, records = [], offset) {
 		const old = this.lines.filter((line) => line.item === item);
 		const divided = new Transcript();

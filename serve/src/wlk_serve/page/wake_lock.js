@@ -1,4 +1,4 @@
-// Keeps the screen on; browsers give the lock back when the tab is hidden.
+// Keeps the screen on; browsers release the lock when the tab is hidden.
 
 export class WakeLock {
 	#isOn = false;
@@ -16,7 +16,7 @@ export class WakeLock {
 
 	async #request() {
 		if (document.hidden) return;
-		this.#lock = await navigator.wakeLock?.request("screen").catch(() => null); // a low battery refuses
+		this.#lock = await navigator.wakeLock?.request("screen").catch(() => null); // refused at low battery
 		if (!this.#isOn) this.set(false);
 	}
 }

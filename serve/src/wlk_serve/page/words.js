@@ -1,4 +1,4 @@
-// Words {text, start, end, confidence, speaker}: each text with the white space before it.
+// Words {text, start, end, confidence, speaker}, where `text` includes the white space before the word.
 
 export const endsSentence = (text) => /[.!?…。！？][)\]"'”’»]*$/u.test(text);
 
@@ -7,18 +7,18 @@ export const endsPart = (text) => /[,;:،、，；：][)\]"'”’»]*$/u.test(t
 /** Return the text of words. */
 export const joined = (words) => words.map((word) => word.text).join("");
 
-/** Return it without white space around it. */
+/** Return the text of words without white space around it. */
 export const textOf = (words) => joined(words).trim();
 
-/** Return the words of a server's text and records, `offset` seconds later. */
+/** Return words from a message's text and word records, with times shifted by `offset` seconds. */
 export function timedWords(text, records = [], offset = 0) {
 	const words = [];
 	let position = 0;
 	for (const record of records) {
 		if (!record.word) continue;
-		const found = text.indexOf(record.word, position);
-		const before = found < 0 ? " " : text.slice(position, found);
-		if (found >= 0) position = found + record.word.length;
+		const index = text.indexOf(record.word, position);
+		const before = index < 0 ? " " : text.slice(position, index);
+		if (index >= 0) position = index + record.word.length;
 		words.push({
 			text: before + record.word,
 			start: record.start + offset,
@@ -34,7 +34,7 @@ export function timedWords(text, records = [], offset = 0) {
 
 export const twoDigits = (number) => String(number).padStart(2, "0");
 
-/** Return "0:01:02" or "1:02" for seconds; hours where there are any. */
+/** Format seconds as "1:02", with hours as "1:01:02". */
 export function clock(seconds) {
 	const whole = Math.floor(seconds);
 	const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];

@@ -1,4 +1,4 @@
-// The audio thread: samples become blocks of 16 bits and 100 ms.
+// Runs in the audio thread: collects samples into 16-bit blocks of 100 ms.
 
 const BLOCK_SECONDS = 0.1;
 

@@ -21,10 +21,10 @@ def build(arguments: dict[str, Any]) -> Any:
     Return the application for `serve run` and for the `import_path` of a YAML file.
 
     Args:
-        arguments: the attributes of `ReplicaSettings`; numbers and lists may be text.
+        arguments: the attributes of `ReplicaSettings`; numbers and lists may be strings.
 
     Raises:
-        OptionError: an unknown argument, or a value that does not fit.
+        OptionError: an argument is unknown, or has an invalid value.
 
     """
     from wlk_serve.ray.application import deployed  # noqa: PLC0415 -- settings need no Ray

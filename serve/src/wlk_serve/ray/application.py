@@ -1,4 +1,4 @@
-"""The deployment of Ray Serve whose replicas hold a loaded model."""
+"""The Ray Serve deployment whose replicas each hold a loaded model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from wlk_serve.ray.settings import ReplicaSettings
 
-_FILL = 0.7  # of the sessions of a replica, so that a new one has a place while another starts
-_SPARE_REQUESTS = 16  # of a replica that is full, so that it answers 503 itself, and health checks
-_FLUSH_SECONDS = 60.0  # after the last second that a session may last
+_FILL = 0.7  # target load of a replica, which leaves room for new sessions while another one starts
+_SPARE_REQUESTS = 16  # beyond the sessions, so that a full replica answers 503 and health checks
+_FLUSH_SECONDS = 60.0  # after the time limit of a session, for its last words
 
 
 async def _forward(scope: Scope, receive: Receive, send: Send) -> None:
-    """Give a request to the server of the replica that runs here."""
-    if scope["type"] == "lifespan":  # before there is a replica, which opens and closes by itself
+    """Pass a request to the server of the replica in this process."""
+    if scope["type"] == "lifespan":  # comes before the replica exists, which needs no such events
         for step in ("startup", "shutdown"):
             await receive()
             await send({"type": f"lifespan.{step}.complete"})
@@ -36,13 +36,13 @@ async def _forward(scope: Scope, receive: Receive, send: Send) -> None:
     await replica.server.app(scope, receive, send)
 
 
-@serve.ingress(lambda: _forward)  # called before there is a replica
+@serve.ingress(lambda: _forward)  # called before the replica exists
 class Replica:
     """
     The loaded model and its sessions.
 
-    A socket stays on its replica to the end.  A client that loses its replica opens another session
-    and sends again what was not committed; the backend `realtime` of wlk-realtime does so.
+    A socket stays on its replica to the end.  A client that loses its replica opens a new session
+    and sends the uncommitted audio again, as the backend `realtime` of wlk-realtime does.
     """
 
     def __init__(self, settings: ReplicaSettings) -> None:
@@ -79,8 +79,8 @@ class Replica:
         """
         Drain the sessions before a deployment is replaced: `user_config: {draining: true}`.
 
-        Ray stops a replica without a word to its sessions when its time is over.  A drained one has
-        ended them with all of their words and the close code 1012, on which clients connect again.
+        Ray stops a replica after its grace period without notice to the sessions.  A drained one
+        has already ended them with all words and the close code 1012, on which clients reconnect.
         """
         is_draining = user_config.get("draining", False)
         if not isinstance(is_draining, bool):
@@ -94,22 +94,22 @@ class Replica:
             self.server.sessions.is_draining = False
 
     async def check_health(self) -> None:
-        """Let a short session come through; Ray replaces a replica where it does not."""
+        """Check the engine with a canary; Ray replaces a replica whose check raises."""
         await self._service.check_canary(max_age=30.0)
 
     def __del__(self) -> None:
         """Close the model; Ray calls this when the replica stops."""
-        if hasattr(self, "_loaded"):  # not where the settings were refused
+        if hasattr(self, "_loaded"):  # missing if initialization failed
             self._loaded.close()
 
 
 def deployed(settings: ReplicaSettings) -> serve.Application:
-    """Return the application of replicas with *settings*."""
+    """Return the Ray application with *settings*."""
     deployment = serve.deployment(
         Replica,
         name="wlk",
         max_ongoing_requests=settings.max_sessions + _SPARE_REQUESTS,
-        # A socket that waits for a place waits in silence: more than these get 503.
+        # Sockets in Ray's queue get no answer, so the queue is short; clients beyond it get 503.
         max_queued_requests=_SPARE_REQUESTS,
         graceful_shutdown_timeout_s=settings.session_seconds + _FLUSH_SECONDS,
         health_check_timeout_s=60.0,

@@ -1,4 +1,4 @@
-"""The settings of a replica, which need no Ray."""
+"""The settings of a Ray deployment; reading them does not import Ray."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ _Share = Annotated[float, Meta(ge=0)]
 
 class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
-    What each replica serves, and how many there are.
+    What each replica serves, and how many replicas there are.
 
     Attributes:
-        backend: name of a backend; None for the default of the machine.
+        backend: name of a backend; None for the machine's default.
         model: the model; None for the backend's default.
-        language: language where a client names none.
+        language: language of sessions whose client names none.
         options: options of the backend, as strings KEY=VALUE.
         diarizer: name of an installed diarizer; None for no speakers.
-        served_name: the name of the model for clients; None for its own.
-        api_key_env: variable of the replicas' environment with the keys of clients, separated by
-            commas; None for a server that answers to this machine's own names only.
-        allow_origins: web sites whose pages may use the server.
-        max_sessions: sockets and requests of one replica at a time; more get 503 and `Retry-After`.
-        session_seconds: how long a session may last.  A replica that Ray stops waits this long.
-        drain_seconds: how long sessions may go on after `draining` was set.
-        min_replicas: replicas that always run.
-        max_replicas: replicas at most.
-        num_cpus: processors that Ray reserves for a replica.
-        num_gpus: GPUs, or a share of one, that Ray reserves for a replica.
+        served_name: model name that clients see; None for its own.
+        api_key_env: environment variable of the replicas that holds the clients' keys, separated by
+            commas; None for a server that answers only to this machine's own names.
+        allow_origins: websites whose pages may use the server.
+        max_sessions: maximum number of concurrent sockets and requests in one replica; further ones
+            get 503 and `Retry-After`.
+        session_seconds: maximum length of a session, for which a stopping replica waits.
+        drain_seconds: how long sessions may continue after `draining` is set.
+        min_replicas: minimum number of replicas.
+        max_replicas: maximum number of replicas.
+        num_cpus: CPU cores that Ray reserves for a replica.
+        num_gpus: GPUs, or a fraction of one, that Ray reserves for a replica.
 
     """
 
@@ -59,12 +60,10 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> ReplicaSettings:
         """
-        Return the settings of *arguments*, whose numbers and lists may be text.
-
-        Lists in text are separated by commas.
+        Return the settings in *arguments*; numbers and lists (with commas) may be strings.
 
         Raises:
-            OptionError: an unknown name, or a value of another type or out of range.
+            OptionError: a name is unknown, or a value has a wrong type or is out of range.
 
         """
         values = dict(arguments)

@@ -1,1 +1,1 @@
-"""OpenAI Realtime transcription: the protocol without I/O, its session and its WebSocket."""
+"""OpenAI Realtime transcription: the protocol without I/O, its configuration and its WebSocket."""

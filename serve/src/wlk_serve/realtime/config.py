@@ -1,4 +1,4 @@
-"""The configuration of a Realtime session: what clients ask for, and what they get."""
+"""The configuration of a Realtime session: parse what clients request, and report what is used."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ _ENCODINGS: Mapping[str, Encoding] = {
     "audio/pcm": "s16le",
     "audio/pcmu": "mulaw",
     "audio/pcma": "alaw",
-    "audio/wlk-f32le": "f32le",  # of this server: samples of a float32 backend, unrounded
+    "audio/wlk-f32le": "f32le",  # this server's own: float32 samples, without rounding to 16 bits
 }
 _OBJECTS = {"audio", "audio.input", "audio.input.transcription"}
-_ANSWERS = {"id", "object", "expires_at", "wlk"}  # some clients send back what they got
+_ANSWERS = {"id", "object", "expires_at", "wlk"}  # some clients send these back to the server
 
 
 class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """The form of appended audio, one channel; `rate` in samples a second."""
+    """The format of appended audio, which has one channel; `rate` is in samples per second."""
 
     type: str = "audio/pcm"
-    rate: Annotated[int, Meta(ge=8_000, le=48_000)] = 24_000  # which OpenAI's own clients send
+    rate: Annotated[int, Meta(ge=8_000, le=48_000)] = 24_000  # OpenAI's own clients send this rate
 
     @property
     def encoding(self) -> Encoding:
-        """The encoding of the core."""
+        """The core's name of the encoding."""
         return _ENCODINGS[self.type]
 
     def record(self) -> Json:
-        """Return the object of the wire; G.711, which has one rate, has none in it."""
+        """Return the JSON object, without a rate for G.711, which has only one."""
         has_rate = self.encoding not in {"mulaw", "alaw"}
         return {"type": self.type, **({"rate": self.rate} if has_rate else {})}
 
 
 class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
-    """When an utterance ends by itself; the padding is shorter than the silence."""
+    """How voice activity ends utterances; the padding is shorter than the silence."""
 
     type: str = "server_vad"
     threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
@@ -62,7 +62,7 @@ class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
     silence_duration_ms: Annotated[int, Meta(ge=1, le=60_000)] = 500
 
     def gate(self) -> GateParameters:
-        """Return the parameters of the gate, which is certain of a silence when it is so long."""
+        """Return the gate's parameters: a pause of `silence_duration_ms` counts as a silence."""
         return GateParameters(
             threshold=self.threshold,
             silence_seconds=self.silence_duration_ms / 1000,
@@ -70,13 +70,13 @@ class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# With a turn detector, beside which the gate's own silence was measured.
+# With a turn detector; the gate's silence was measured together with one.
 _SEMANTIC = ServerVad(type="semantic_vad", prefix_padding_ms=400, silence_duration_ms=1200)
 
 
 @attrs.frozen(kw_only=True)
 class RealtimeConfig:
-    """The effective configuration; `language` is a code of the backend, None to detect it."""
+    """The effective configuration; `language` is a code of the backend, or None to detect it."""
 
     model: str
     format: AudioFormat = attrs.field(factory=AudioFormat)
@@ -88,7 +88,7 @@ class RealtimeConfig:
     ignored: tuple[str, ...] = ()
 
     def stream_settings(self) -> StreamSettings:
-        """Return how a stream of the session is opened."""
+        """Return the settings with which the session opens its streams."""
         vad = self.turn_detection
         return StreamSettings(
             encoding=self.format.encoding,
@@ -102,7 +102,7 @@ class RealtimeConfig:
         )
 
     def record(self) -> Json:
-        """Return the fields of the session object that clients may set, and what was ignored."""
+        """Return the session-object fields that clients can set, and the names of ignored ones."""
         transcription: Json = {"model": self.model, "language": self.language}
         if self.prompt is not None:
             transcription["prompt"] = self.prompt
@@ -125,12 +125,12 @@ class RealtimeConfig:
 
 
 def default_config(card: ModelCard) -> RealtimeConfig:
-    """Return the configuration of a session that no client has configured."""
+    """Return the configuration of a session whose client sets nothing."""
     return RealtimeConfig(model=card.name, language=card.language)
 
 
 def model_name(session: object) -> object:
-    """Return what *session*, which need not be valid, names as its model; None for nothing."""
+    """Return the model that *session* names, or None; *session* need not be valid."""
     for key in ("audio", "input", "transcription", "model"):
         session = session.get(key) if isinstance(session, dict) else None
     return session
@@ -138,13 +138,13 @@ def model_name(session: object) -> object:
 
 def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> RealtimeConfig:
     """
-    Return *config* with the fields that are present in the *session* of a ``session.update``.
+    Return *config*, changed by the fields in the *session* object of a ``session.update``.
 
-    A field that is right but cannot be honoured is named in `ignored`, because some clients end at
-    any error.
+    A valid field that cannot be honoured is named in `ignored`, because some clients give up on any
+    error.
 
     Raises:
-        RequestError: a value of a wrong type or out of range, another model or another language.
+        RequestError: a value is invalid or out of range, or names an unknown model or language.
 
     """
     ignored: list[str] = []
@@ -163,16 +163,16 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
             case "audio.input.turn_detection":
                 changes["turn_detection"] = _turn_detection(value, config, card, ignored)
             case _ if name not in _ANSWERS:
-                found = _transcription(name, value, card)
-                changes |= found or {}
-                if found is None and value is not None and value != []:
+                change = _transcription(name, value, card)
+                changes |= change or {}
+                if change is None and value is not None and value != []:
                     ignored.append(name)
     changes["ignored"] = tuple(name[:200] for name in ignored)
     return attrs.evolve(config, **changes)
 
 
 def _fields(value: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of the object at *path*, and those of objects in it, by their paths."""
+    """Yield the path and value of each field in the object at *path*, nested ones included."""
     for name, part in converted(value, dict[str, Any], f"session.{path}".rstrip(".")).items():
         inner = f"{path}.{name}".lstrip(".")
         if inner in _OBJECTS:
@@ -182,7 +182,7 @@ def _fields(value: object, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _transcription(name: str, value: Any, card: ModelCard) -> Json | None:
-    """Return what a field of the transcription changes, None where it cannot be honoured."""
+    """Return the changes from a transcription field, or None if it cannot be honoured."""
     path = f"session.{name}"
     match name.removeprefix("audio.input.transcription."):
         case "model":
@@ -208,7 +208,7 @@ def _names(value: object, path: str) -> list[str]:
 def _turn_detection(
     value: object, config: RealtimeConfig, card: ModelCard, ignored: list[str]
 ) -> ServerVad | None:
-    """Return what *value* asks for; append what cannot be honoured to *ignored*."""
+    """Return the voice activity detection in *value*; add fields it cannot honour to *ignored*."""
     if value is None:
         return None
     name = "audio.input.turn_detection"
@@ -235,10 +235,10 @@ def _turn_detection(
 def _format(value: object, path: str) -> AudioFormat:
     if value is None:
         return AudioFormat()
-    found: AudioFormat = converted(value, AudioFormat, path)
-    _check_choice(found.type, list(_ENCODINGS), f"{path}.type")
-    is_g711 = "rate" not in found.record()
-    return AudioFormat(type=found.type, rate=8_000) if is_g711 else found
+    requested: AudioFormat = converted(value, AudioFormat, path)
+    _check_choice(requested.type, list(_ENCODINGS), f"{path}.type")
+    is_g711 = "rate" not in requested.record()
+    return AudioFormat(type=requested.type, rate=8_000) if is_g711 else requested
 
 
 def _check_choice(value: object, choices: list[str], path: str) -> None:

@@ -1,4 +1,4 @@
-"""The items of a Realtime session: the text of each utterance, growing by deltas."""
+"""The items of a Realtime session: one per utterance, with text that grows by deltas."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 @attrs.define(kw_only=True)
 class Item:
-    """One utterance: its name on the wire, and its words so far."""
+    """One utterance: its id for the client, and its words so far."""
 
     id: str
     has_speech_started: bool = False
-    start: float = 0.0  #: stream time of its first audio in seconds
-    seconds: float = 0.0  #: of audio
+    start: float = 0.0  #: session time of its first audio, in seconds
+    seconds: float = 0.0  #: length of its audio
     tokens: list[ASRToken] = attrs.field(factory=list)
     deltas: Deltas = attrs.field(factory=Deltas)
 
 
 class Conversation:
     """
-    The items in their order; its methods return the messages of what happened.
+    The items in order; the methods return messages that report what happened to them.
 
-    Text belongs to the oldest item that was committed and not completed, else to the open one.
+    Text belongs to the oldest item that is committed and not yet completed, else to the open one.
 
     Args:
-        session_id: a part of the identifiers.
-        speaker_delay: how late a speaker is known, in seconds; None where no speakers are found.
+        session_id: a part of all identifiers.
+        speaker_delay: time in seconds until a speaker is known; None without a diarizer.
 
     """
 
     def __init__(self, session_id: str, *, speaker_delay: float | None = None) -> None:
         self._session_id = session_id
-        self._counts: Counter[str] = Counter()  # of identifiers, by their prefix
+        self._counts: Counter[str] = Counter()  # of identifiers, by prefix
         self.speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
-        self._pending: deque[Item] = deque()  # committed by the client, not completed yet
+        self._pending: deque[Item] = deque()  # committed and not yet completed
         self._open: Item | None = None
         self._previous_id: str | None = None
         self.has_logprobs = False
 
     def start_speech(self, start: float) -> Iterator[Message]:
-        """Begin an item at stream time *start* in seconds."""
+        """Begin an item at session time *start*, in seconds."""
         item = self._open_item()
         item.has_speech_started, item.start = True, start
         yield {
@@ -70,7 +70,7 @@ class Conversation:
         }
 
     def end_speech(self, end: float, detected: float) -> Iterator[Message]:
-        """Complete the open item, whose speech ended at *end* and was *detected* to have ended."""
+        """Complete the open item: its speech ended at *end*, which was noticed at *detected*."""
         item = self._open_item()
         if item.has_speech_started:
             item.seconds = max(0.0, end - item.start)
@@ -85,7 +85,7 @@ class Conversation:
     def extend(
         self, tokens: Sequence[ASRToken], *, begins_stream: bool = False
     ) -> Iterator[Message]:
-        """Append committed *tokens*, perhaps the first ones of a stream."""
+        """Append committed *tokens*, which may begin a new stream."""
         item = self._speaking_item()
         if self.speakers is not None:
             tokens = self.speakers.extend(item.id, tokens)
@@ -94,7 +94,7 @@ class Conversation:
             yield self._message("delta", item, delta=delta, **self._details(tokens))
 
     def hypothesis(self, tokens: Sequence[ASRToken]) -> Message:
-        """Return the message of text that may still change, of which none is in a delta."""
+        """Return a message with text that may still change and that no delta contains yet."""
         return {
             "type": "wlk.hypothesis",
             "item_id": self._speaking_item().id,
@@ -103,7 +103,7 @@ class Conversation:
         }
 
     def commit(self, seconds: float) -> Iterator[Message]:
-        """Close the open item, whose audio is *seconds* long; `complete` follows."""
+        """Commit the open item, whose audio is *seconds* long; call `complete` later."""
         item, self._open = self._open_item(), None
         item.seconds = seconds
         self._pending.append(item)
@@ -113,7 +113,7 @@ class Conversation:
             "item_id": item.id,
             "previous_item_id": previous,
         }
-        for kind in ("added", "done"):  # at once: the item is its audio, whatever the words are
+        for kind in ("added", "done"):  # both at once: an item consists of its audio, not its words
             yield {
                 "type": f"conversation.item.{kind}",
                 "item": {
@@ -128,12 +128,12 @@ class Conversation:
             }
 
     def complete(self) -> Iterator[Message]:
-        """Complete the oldest item that was committed."""
+        """Complete the oldest committed item."""
         if not self._pending:
             return
         item = self._pending.popleft()
         tokens: Sequence[ASRToken] = item.tokens
-        if self.speakers is not None:  # which know more speakers by now
+        if self.speakers is not None:  # more speakers may be known by now
             tokens = self.speakers.labelled(item.id) or tokens
             self.speakers.end(item.id)
         languages = detected_languages(item.tokens)
@@ -148,7 +148,7 @@ class Conversation:
         yield from self.segments()
 
     def fail(self, error: Message) -> Iterator[Message]:
-        """Report that no item will be completed any more, at least the one of the next words."""
+        """Report the failure of every unfinished item, or of a new one if there is none."""
         items = [*self._pending]
         if self._open is not None or not items:
             items.append(self._open_item())
@@ -158,13 +158,13 @@ class Conversation:
             yield self._message("failed", item, error=error)
 
     def clear(self) -> None:
-        """Abandon the open item."""
+        """Drop the open item."""
         self._open = None
         if self.speakers is not None:
             self.speakers.discard()
 
     def segments(self) -> Iterator[Message]:
-        """Return what became certain of the speakers."""
+        """Return messages with the speaker segments that have become certain."""
         for item_id, line in [] if self.speakers is None else self.speakers.take():
             yield {
                 "type": f"{_TRANSCRIPTION}.segment",

@@ -1,4 +1,4 @@
-"""OpenAI Realtime transcription: messages of a client in, messages of the server out."""
+"""The OpenAI Realtime transcription protocol: client messages in, server messages out."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, SessionInfo
     from wlk_serve.sessions.audio import SessionAudio, StreamSegment
 
-_MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
+_MIN_COMMIT_SECONDS = 0.1  # as in OpenAI's API
 _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
-_MARK = "wlk.mark"  # the client's event
-_END = "wlk.end"  # the client's event that no more audio comes
+_MARK = "wlk.mark"
+_END = "wlk.end"  # announces that no more audio will come
 
 
 class RealtimeProtocol:
     """
-    One Realtime session, without sockets, threads and clocks: a `ClientProtocol`.
+    One Realtime session, without sockets, threads or clocks: a `ClientProtocol`.
 
-    Nothing that a client sends makes it raise.  Items are completed in their order, one at a time.
+    No message of a client makes it raise.  Items are completed in order, one at a time.
 
     Args:
-        audio: takes what the client appends.
-        info: the session.
-        config: the configuration at the beginning.
+        audio: takes the audio that the client appends.
+        info: describes the session.
+        config: the initial configuration.
 
     """
 
@@ -66,15 +66,15 @@ class RealtimeProtocol:
         self._items = Conversation(info.id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
-        self._unmarked: list[ASRToken] = []  # since the last mark, where there are marks
-        self._event_id: str | None = None  # of the message that is applied
-        self._takes_binary = False  # since the first update, which sets the format
+        self._unmarked: list[ASRToken] = []  # since the last mark, if the session has marks
+        self._event_id: str | None = None  # of the message being applied
+        self._takes_binary = False  # true after the first update, which sets the format
         self._committed = 0  # samples before the last commit
-        self._worded: StreamSegment | None = None  # the last segment with words
-        # Segments with the seconds of commits whose items have not begun: voice activity detection
-        # has not ended the utterances of an earlier segment yet.
+        self._worded: StreamSegment | None = None  # the last segment that has words
+        # Commits whose items have not begun, because voice activity detection has not yet ended the
+        # utterances of an earlier segment: the segment of each commit, and its seconds of audio.
         self._commits: deque[tuple[StreamSegment | None, float]] = deque()
-        self._was_ended = False  # by the server, which its client cannot know yet
+        self._was_ended = False  # by the server, which the client cannot know yet
 
     def begin(self) -> list[Message]:
         """Return the first messages of a connection."""
@@ -85,7 +85,7 @@ class RealtimeProtocol:
         return self._out([created])
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply a message: JSON text, or audio after the first update of a session."""
+        """Apply a message: JSON text, or binary audio after the first ``session.update``."""
         self._event_id = None
         try:
             if isinstance(data, bytes):
@@ -105,13 +105,13 @@ class RealtimeProtocol:
             return self._out([_error(as_request_error(error), self._event_id)])
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return the message of an error, of the last message while it waits."""
+        """Return an error message; while a client's message waits, it answers that message."""
         return self._out([_error(error, self._event_id if self._audio.is_waiting else None)])
 
     def handle(self, event: Event | SegmentEnd) -> list[Message]:
         """Apply an event of the session's audio."""
         if isinstance(event, SegmentEnd):
-            self._speaker_delay = self._card.speaker_delay  # the next has a diarizer of its own
+            self._speaker_delay = self._card.speaker_delay  # the next segment has its own diarizer
             if event.is_cleared:
                 self._items.clear()
             return self._out(self._begin_commits())
@@ -119,24 +119,24 @@ class RealtimeProtocol:
 
     def end(self) -> list[Message]:
         """
-        End the audio, for the client or before a shutdown; may be called again.
+        End the audio before its client does; may be called again.
 
-        More messages come from ``handle``, unless the session is over.
+        Unless the session is over, ``handle`` returns more messages.
         """
         cut: list[Message] = []
         if not self._audio.is_ended:
             self._was_ended = True
             if self._info.resume is not None:
-                cut.append({"type": "wlk.cut"})  # perhaps in the middle of a word
+                cut.append({"type": "wlk.cut"})  # the audio may end in the middle of a word
         return self._out([*cut, *self._end()])
 
     def _parse(self, text: str) -> tuple[str, Message]:
-        """Return the type, which need not exist, and the fields of a message."""
+        """Return the type of a message, which may be unknown, and its fields."""
         try:
             fields = msgspec.json.decode(text)
         except (ValueError, RecursionError):
             raise RequestError(
-                f"expected a message of JSON, got {reprlib.repr(text)}", code="invalid_json"
+                f"expected a JSON message, got {reprlib.repr(text)}", code="invalid_json"
             ) from None
         if not isinstance(fields, dict):
             raise RequestError(
@@ -158,15 +158,15 @@ class RealtimeProtocol:
             self._audio.append(audio)
 
     def _takes_more(self) -> bool:
-        """Return whether messages are applied; raise where the client knows that they are not."""
+        """Return whether messages still count; raise if the client should know that they do not."""
         if not (self._audio.is_ended or self._audio.is_over):
             return True
         if self._was_ended:
-            return False  # an error before the last words would end some clients
+            return False  # no error: some clients would stop before the last words
         raise RequestError("the session is over; connect again", code="session_expired")
 
     def _apply(self, kind: str, fields: Message) -> Iterator[Message]:
-        if kind == _END:  # also where it comes again after a resume, or the server has ended it
+        if kind == _END:  # also if it comes again after a resume, or after the server's own end
             yield from self._end()
             return
         if not self._takes_more():
@@ -188,7 +188,7 @@ class RealtimeProtocol:
             case _:
                 remedy = f' without include: ["{MARKS}"]' if kind == _MARK else ""
                 raise RequestError(
-                    f"a transcription session does not take {kind[:100]!r}{remedy}",
+                    f"a transcription session does not accept {kind[:100]!r}{remedy}",
                     code="invalid_event",
                     param="type",
                 )
@@ -198,17 +198,17 @@ class RealtimeProtocol:
         new = update_config(old, session, self._card)
         if new.format != old.format and self._audio.samples:
             raise RequestError(
-                "the format can be changed before the first audio only; open another session",
+                "the format can only be changed before the first audio; open another session",
                 code="invalid_value",
                 param="session.audio.input.format",
             )
         settings = new.stream_settings()
         if settings != self._audio.settings:
-            self._audio.check_change()  # before anything changes: the next audio needs a stream
+            self._audio.check_change()  # before anything changes: the next audio opens a stream
         if old.turn_detection is None and new.turn_detection is not None and self._uncommitted():
             yield from self._commit()
         elif old.turn_detection is not None and new.turn_detection is None:
-            self._committed = self._audio.samples  # the end of the stream completes its speech
+            self._committed = self._audio.samples  # the end of the stream completes the open item
         self._config = new
         self._takes_binary = True
         self._audio.change(settings)  # the next audio may open another stream
@@ -216,24 +216,24 @@ class RealtimeProtocol:
         yield self._session_message("session.updated")
 
     def _check_commit(self) -> None:
-        # Refused as by OpenAI, because each commit costs a flush of the model.  Clients that set
-        # marks end utterances of any length, as a stream of this machine does.
+        # Like OpenAI, refuse commits of very little audio, because each costs a flush of the model.
+        # Clients that set marks may end utterances of any length, as local streams can.
         seconds = self._uncommitted()
         if seconds < _MIN_COMMIT_SECONDS and not (MARKS in self._config.include and seconds):
             raise RequestError(
                 f"expected at least {_MIN_COMMIT_SECONDS * 1000:.0f} ms of audio before a commit, "
-                f"got {seconds * 1000:.0f} ms; append more, nothing was dropped",
+                f"got {seconds * 1000:.0f} ms; append more (nothing was dropped)",
                 code="input_audio_buffer_commit_empty",
             )
 
     def _commit(self) -> Iterator[Message]:
         segment = self._audio.commit()
         seconds = self._take_uncommitted()
-        # With a gate the endpoint ends the item, because speech may end by itself before.
+        # With a gate, the endpoint ends the item, because speech may end by itself before that.
         if segment is None or segment.settings.gate is None:
             self._commits.append((segment, seconds))
         yield from self._begin_commits()
-        if segment is None:  # a change ended its stream, and all words have come
+        if segment is None:  # a change of settings ended the stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
 
@@ -249,7 +249,7 @@ class RealtimeProtocol:
             case SpeechStarted() if self._audio.segment.settings.gate is not None:
                 yield from self._items.start_speech(event.start)
             case Commit():
-                if MARKS in self._config.include:  # else nobody would ever take them
+                if MARKS in self._config.include:  # otherwise no mark would ever empty the list
                     self._unmarked += event.tokens
                 begins = self._worded is not self._audio.segment
                 self._worded = self._audio.segment
@@ -257,7 +257,7 @@ class RealtimeProtocol:
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(event.transcript.tokens)
             case Marked():
-                yield self._marked(event)
+                yield self._mark_answer(event)
             case Endpoint():
                 yield from self._end_utterance(event)
             case Failure() if event.is_final:
@@ -277,7 +277,7 @@ class RealtimeProtocol:
                 speakers.advance(event.time)
             case Failure(annotator="diarizer"):
                 speakers.settle()
-                self._speaker_delay = None  # an error event would end some clients
+                self._speaker_delay = None  # no error event: it would make some clients stop
                 yield self._session_message("session.updated")
         yield from self._items.segments()
 
@@ -291,14 +291,14 @@ class RealtimeProtocol:
             yield from self._items.complete()
 
     def _begin_commits(self) -> Iterator[Message]:
-        """Begin the items of commits before the next segment with voice activity detection."""
+        """Begin the items of the commits before the first segment that has a gate."""
         ungated = itertools.takewhile(lambda s: s.settings.gate is None, self._audio.segments)
         segments = [None, *ungated]
         while self._commits and self._commits[0][0] in segments:
             yield from self._items.commit(self._commits.popleft()[1])
 
-    def _marked(self, event: Marked) -> Message:
-        """Return the answer to a mark, whose times are exact."""
+    def _mark_answer(self, event: Marked) -> Message:
+        """Return the answer to a mark, with unrounded times."""
         tokens, self._unmarked = self._unmarked, []
         return {
             "type": "wlk.marked",
@@ -311,7 +311,7 @@ class RealtimeProtocol:
         }
 
     def _end_speakers(self) -> Iterator[Message]:
-        """Send the segments of everything completed, because its diarizer has ended."""
+        """Yield the remaining speaker segments, because the stream's diarizer has ended."""
         if (speakers := self._items.speakers) is not None:
             speakers.settle()
             yield from self._items.segments()

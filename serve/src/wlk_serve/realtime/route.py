@@ -1,4 +1,4 @@
-"""The WebSocket ``/v1/realtime``: what OpenAI's clients ask for when they connect."""
+"""The WebSocket ``/v1/realtime``: parse what OpenAI's clients send when they connect."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from wlk_serve.realtime.protocol import RealtimeProtocol
 if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake
 
-_NEW = "1"  # asks for a token
-_SUBPROTOCOL = "realtime"  # which browsers need
-_RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token
+_NEW = "1"  # requests a token for a new session
+_SUBPROTOCOL = "realtime"  # browsers that offer subprotocols need one to be accepted
+_RESUME = "wlk-resume."  # prefix of the subprotocol that carries a token
 
 
 def _open(handshake: Handshake) -> Opening | Resumption:
@@ -25,8 +25,8 @@ def _open(handshake: Handshake) -> Opening | Resumption:
     subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in offered else None
     number = query.get("wlk_last_seq", "0")
     last = converted(number, Annotated[int, Meta(ge=0)], "wlk_last_seq", is_text=True)
-    wish = query.get("wlk_resume")
-    if wish not in {None, _NEW}:  # a query is written to the logs of proxies
+    resume = query.get("wlk_resume")
+    if resume not in {None, _NEW}:  # perhaps a token, but proxies write queries to their logs
         expected = f"as {_NEW}, and a token as the subprotocol {_RESUME}TOKEN"
         raise invalid("wlk_resume", expected)
     token = next((name for name in offered if name.startswith(_RESUME)), None)
@@ -43,7 +43,7 @@ def _open(handshake: Handshake) -> Opening | Resumption:
         card=card,
         settings=config.stream_settings(),
         subprotocol=subprotocol,
-        is_resumable=wish == _NEW,
+        is_resumable=resume == _NEW,
     )
 
 

@@ -1,1 +1,1 @@
-"""A client's session over a socket, whatever protocol it speaks."""
+"""Client sessions over sockets, in any protocol."""

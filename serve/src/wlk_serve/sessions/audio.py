@@ -1,4 +1,4 @@
-"""The audio of a client's session: its streams, one after another, on one clock."""
+"""The audio of a client's session: consecutive streams on one clock."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
-_MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
-_WHOLE_SECONDS = 2  # of audio that are converted at once, as live clients send it
-_PART_SECONDS = 0.25  # of longer audio, in one turn of the event loop
+_MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at least 3 MB
+_WHOLE_SECONDS = 2  # audio up to this length, as live clients send it, is converted in one piece
+_PART_SECONDS = 0.25  # of longer audio, how much is converted in one turn of the event loop
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 _TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 
 
 @attrs.frozen
 class SegmentEnd:
-    """No event of the segment comes any more; what follows belongs to the next one."""
+    """The segment has no more events; later events belong to the next segment."""
 
-    is_cleared: bool  #: whether audio of it was dropped
+    is_cleared: bool  #: whether some of its audio was dropped
 
 
 @attrs.define(kw_only=True, eq=False)
 class StreamSegment:
     """
-    A stream and the part of the session's clock that it covers.
+    A stream, and where it begins on the session's clock.
 
     Attributes:
         stream: receives the audio.
         settings: how the stream was opened.
-        offset: seconds of the session at which the stream begins.
-        commits: of the client, whose endpoints have not come yet.
-        takes_audio: whether audio of the client goes there.
-        is_cleared: whether events after those endpoints are dropped.
-        events: those of a segment that is not the first yet.
+        offset: session time in seconds at which the stream begins.
+        commits: number of the client's commits whose endpoints have not come yet.
+        takes_audio: whether the client's audio goes to this stream.
+        is_cleared: whether events after the endpoints of those commits are dropped.
+        events: held back until the earlier segments are over.
 
     """
 
@@ -60,18 +60,18 @@ class StreamSegment:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is handled any more."""
+        """Whether all further events are dropped."""
         return self.is_cleared and not self.commits
 
 
 class SessionAudio:
     """
-    The audio that a client sends, as its protocol uses it; a plain object without I/O.
+    The audio of one client, for its protocol to fill; a plain object without I/O.
 
-    Audio opens a stream where none takes it.  Other settings, and a `clear`, end the stream, and
-    the next audio opens another one: the events of each come after all of the one before, with
-    times on the clock of the session.  Opening blocks, and audio of minutes takes long to convert,
-    so that both are the work of the owner: what comes meanwhile waits for `open` and `proceed`.
+    The first audio needs a new stream, and so does the first audio after a change of settings or a
+    `clear`, which end the stream.  All events of a stream precede those of the next one; their
+    times are on the session's clock.  Opening a stream blocks and converting minutes of audio takes
+    long, so the owner does both: calls are queued until its next `open` or `proceed`.
 
     Args:
         settings: how the first stream is opened.
@@ -79,57 +79,57 @@ class SessionAudio:
     """
 
     def __init__(self, settings: StreamSettings) -> None:
-        self.settings = settings  #: of the next stream
-        self.samples = 0  #: that streams have received
-        self.segments: deque[StreamSegment] = deque()  #: whose events have not all come
+        self.settings = settings  #: how the next stream is opened
+        self.samples = 0  #: received by streams
+        self.segments: deque[StreamSegment] = deque()  #: those with events to come
         self.is_ended = False  #: whether no more audio is taken
         self.has_failed = False  #: whether a failure ended the session
         self._is_closed = False
-        self._appended = 0  # samples, those that wait for `proceed` too
-        self._rest = b""  # of a sample
-        self._waiting: deque[Callable[[], object]] = deque()  # for the owner
+        self._appended = 0  # samples, including those that wait for `proceed`
+        self._rest = b""  # the beginning of an incomplete sample
+        self._waiting: deque[Callable[[], object]] = deque()  # actions for `proceed`
 
     @property
     def seconds(self) -> float:
-        """The length of the audio that was appended."""
+        """The length of the appended audio."""
         return self._appended / self.settings.rate
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no event will come any more."""
         is_complete = self.is_ended and not self.segments and not self._waiting
         return is_complete or self.has_failed or self._is_closed
 
     @property
     def segment(self) -> StreamSegment:
-        """The segment whose event is handled."""
+        """The segment whose event is being handled."""
         return self.segments[0]
 
     @property
     def open_segment(self) -> StreamSegment | None:
-        """The segment that takes audio, which is the last one; None where the next audio opens."""
+        """The last segment, if it takes audio; None if the next audio needs a new stream."""
         return self.segments[-1] if self.segments and self.segments[-1].takes_audio else None
 
     def check_change(self) -> None:
-        """Raise RequestError where a change of the settings would need one stream too many."""
+        """Raise RequestError if a change of settings would need one stream too many."""
         if self.open_segment is not None:
             self._check_count()
 
     def change(self, settings: StreamSettings) -> None:
-        """Use *settings*, of the same encoding and rate once audio has come, from now on."""
+        """Use *settings* from now on; after the first audio, encoding and rate must not change."""
         if settings != self.settings:
             self.settings = settings
             self._end_segment()
 
     def append(self, data: bytes) -> None:
         """
-        Append audio in the form of the settings, one channel; after the end it is dropped.
+        Append one channel of audio, encoded as in the settings; after the end it is dropped.
 
-        A part of a sample at the end waits for the rest of it.
+        An incomplete sample at the end is kept until the rest of it comes.
 
         Raises:
-            RequestError: it would open one more stream than a session may have.
-            AudioFormatError: NaN or infinity; nothing of it was appended.
+            RequestError: the audio needs one more stream than a session may have.
+            AudioFormatError: it contains NaN or infinity; nothing was appended.
 
         """
         data = self._rest + data
@@ -143,15 +143,15 @@ class SessionAudio:
         self._rest = data[len(whole) :]
 
     def mark(self, name: str) -> None:
-        """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
+        """Request a `Marked` event once all audio so far is decoded; raises like `append`."""
         self._when_open(lambda: self.segments[-1].stream.mark(name))
 
     def commit(self) -> StreamSegment | None:
         """
-        End the utterance: an `Endpoint` of the reason "commit" follows its words.
+        End the utterance: an `Endpoint` with the reason "commit" follows its words.
 
         Returns:
-            the segment that it ends; None where no words are to come, and no endpoint either.
+            the segment of the utterance; None if the commit is queued or no endpoint will come.
 
         """
         self.take_waiting()
@@ -167,7 +167,7 @@ class SessionAudio:
         return segment
 
     def clear(self) -> None:
-        """Drop all audio and marks after the last commit."""
+        """Drop all audio and marks since the last commit."""
         self.take_waiting()
         while self.segments and not self.segments[-1].commits:
             self.segments.pop().stream.close()
@@ -175,7 +175,7 @@ class SessionAudio:
             self.segments[-1].is_cleared, self.segments[-1].takes_audio = True, False
 
     def end(self) -> None:
-        """Take no more audio; all words follow.  May be called again."""
+        """Take no more audio; the remaining words still follow.  May be called again."""
         self.take_waiting()
         if self._waiting:
             self._waiting.append(self.end)
@@ -185,19 +185,19 @@ class SessionAudio:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something waits, for a stream with `settings` where there is no open segment."""
+        """Whether actions wait, for a new stream if `open_segment` is None, else for `proceed`."""
         return bool(self._waiting) and not self.has_failed
 
     def open(self, stream: ServedStream) -> None:
-        """Use *stream*."""
+        """Send audio to *stream*, opened with `settings`, from now on."""
         offset = self.samples / self.settings.rate
         self.segments.append(StreamSegment(stream=stream, settings=self.settings, offset=offset))
 
     def proceed(self) -> None:
-        """Do what waits in the open segment, a part of long audio; it waits on if it raises."""
+        """Run waiting actions, up to one part of long audio; an action that raises waits again."""
         until = self.samples + round(_PART_SECONDS * self.settings.rate)
         while self.is_waiting and self.open_segment is not None and self.samples < until:
-            waiting, self._waiting = self._waiting, deque()  # for what it adds
+            waiting, self._waiting = self._waiting, deque()  # collects actions that the action adds
             try:
                 waiting[0]()
                 waiting.popleft()
@@ -206,32 +206,32 @@ class SessionAudio:
                 self._waiting = waiting
 
     def take_waiting(self) -> None:
-        """Do at once all that waits and has an open segment; raises as `proceed`."""
+        """Run all waiting actions that need no new stream; raises like `proceed`."""
         while self.is_waiting and self.open_segment is not None:
             self.proceed()
 
     def drop_waiting(self) -> bool:
-        """Forget what waits; return whether the end of the audio did."""
+        """Drop all waiting actions; return whether the end of the audio was among them."""
         is_last = self.end in self._waiting
         self._waiting.clear()
         self._appended = self.samples
         return is_last
 
     def rewind(self) -> None:
-        """Forget what waits and the part of a sample: audio comes again from a whole sample on."""
+        """Drop waiting actions and an incomplete sample: the client sends their audio again."""
         self.drop_waiting()
         self._rest = b""
 
     def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
-        """Yield what can be handled now that *events* of a stream have come."""
+        """Add *events* of a stream; yield those that can be handled now, in order."""
         segment = next((each for each in self.segments if each.stream is stream), None)
-        if segment is not None:  # not cleared
+        if segment is not None:  # the stream was not cleared
             segment.events += events
         while self.segments and self.segments[0].events:
             yield from self._events(self.segments[0])
 
     def close(self) -> None:
-        """Drop everything, as after a disconnect."""
+        """Drop everything, for example after a disconnect."""
         self._is_closed = True
         self._waiting.clear()
         for segment in self.segments:
@@ -240,7 +240,7 @@ class SessionAudio:
 
     def _when_open(self, action: Callable[[], object]) -> None:
         if self.is_ended:
-            return  # another stream would be opened, and nothing would end it
+            return  # the action would open another stream, which nothing would end
         if self.open_segment is None:
             self._check_count()
         elif not self._waiting:
@@ -251,8 +251,8 @@ class SessionAudio:
     def _check_count(self) -> None:
         if len(self.segments) >= _MAX_SEGMENTS:
             raise RequestError(
-                f"{_MAX_SEGMENTS} streams of this session are not finished, and another "
-                "configuration or a clear needs one more; wait for their words",
+                f"{_MAX_SEGMENTS} streams of this session are unfinished, and a new configuration "
+                "or a clear needs another one; wait for their words",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=1,
@@ -274,19 +274,19 @@ class SessionAudio:
             segment.stream.end_audio()
 
     def _events(self, segment: StreamSegment) -> Iterator[Event | SegmentEnd]:
-        """Yield the events of the first segment, on the clock of the session."""
+        """Yield the events of the first segment, on the session's clock."""
         has_ended = False
         while segment.events and not has_ended and not segment.is_over:
-            event = _shifted(segment.events.popleft(), segment.offset)
+            event = _shift(segment.events.popleft(), segment.offset)
             has_ended = isinstance(event, End)
             if isinstance(event, Failure) and event.is_final:
                 self.has_failed = True
             if has_ended and not self.has_failed:
-                for _ in range(segment.commits):  # of audio without an utterance
+                for _ in range(segment.commits):  # those of audio without an utterance
                     yield Endpoint(event.audio_time, "commit", event.audio_time)
             match event:
                 case Endpoint(reason="commit" | "end") if segment.commits:
-                    segment.commits -= 1  # the end of the audio answers a commit made after it
+                    segment.commits -= 1  # the end of the audio also answers a commit made after it
                     event = attrs.evolve(event, reason="commit")
             yield event
         if has_ended or segment.is_over:
@@ -295,18 +295,18 @@ class SessionAudio:
             yield SegmentEnd(segment.is_cleared)
 
 
-def _shifted(value: Any, seconds: float) -> Any:
-    """Return an event, or a part of one, with its times so many *seconds* later."""
+def _shift(value: Any, seconds: float) -> Any:
+    """Return an event, or a part of one, with its times shifted by *seconds*."""
     if not seconds:
         return value
     if isinstance(value, tuple):
-        return tuple(_shifted(part, seconds) for part in value)
+        return tuple(_shift(part, seconds) for part in value)
     if not attrs.has(type(value)) or isinstance(value, StreamStats):
         return value
     return attrs.evolve(
         value,
         **{
-            name: part + seconds if name in _TIMES else _shifted(part, seconds)
+            name: part + seconds if name in _TIMES else _shift(part, seconds)
             for name, part in attrs.asdict(value, recurse=False).items()
         },
     )

@@ -1,4 +1,4 @@
-"""What is sent to a client: the queue of its socket, and what is kept for one that lost it."""
+"""Queue the messages to a client, and keep them for a client that lost its socket."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import Message
 
-RESUME_SECONDS = 30  #: how long a session waits for its client
-_MAX_KEPT_CHARACTERS = 4 << 20  # for a client that lost its socket
-_MAX_MESSAGES = 4096  # that wait for a socket
-_MAX_CHARACTERS = 1 << 20  # of them
+RESUME_SECONDS = 30  #: how long a session waits for a client that lost its socket
+_MAX_KEPT_CHARACTERS = 4 << 20  # of JSON that a session keeps for its client to resume
+_MAX_MESSAGES = 4096  # waiting for one socket
+_MAX_CHARACTERS = 1 << 20  # waiting for one socket
 
-Encoded: TypeAlias = "tuple[str | None, str]"  #: the type of a message, and its JSON text
+Encoded: TypeAlias = "tuple[str | None, str]"  #: a message's type and its JSON
 
 
-def encoded(message: Message) -> Encoded:
-    """Return *message* as it is sent."""
+def encode(message: Message) -> Encoded:
+    """Return the type of *message* and its JSON."""
     return message.get("type"), json.dumps(message)
 
 
 class SendQueue:
     """
-    The messages that wait for one socket, in their order; one task takes them.
+    The messages that wait for one socket, in order; a single task takes them.
 
-    A replaceable message that waits is replaced by a newer one of its type.  Nothing else is ever
-    dropped: when too many messages or characters would wait, `is_full` becomes true and the socket
-    is closed.  The *first* messages wait from the beginning, whatever their number and size.
+    If the newest waiting message is replaceable, a new message of the same type replaces it.
+    Nothing else is ever dropped: when too many messages or characters would wait, `is_full` becomes
+    true and the socket is closed.  The limits do not apply to the *first* messages.
     """
 
     def __init__(
@@ -42,22 +42,22 @@ class SendQueue:
         self._replaceable = replaceable
         self._first = deque(first)
         self._messages: deque[Encoded] = deque()
-        self._characters = 0  # of all but the first messages
+        self._characters = 0  # in all waiting messages but the first ones
         self._changed = asyncio.Event()
         self._is_closed = False
         self.is_full = False
 
     @property
     def is_crowded(self) -> bool:
-        """Whether half of what may wait does; a client that causes it is not read meanwhile."""
+        """Whether the queue is half full; until it drains, the client's messages are not read."""
         return not self._is_closed and len(self._messages) * 2 >= _MAX_MESSAGES
 
     def put(self, messages: Iterable[Encoded]) -> None:
-        """Append *messages*; after `close`, or when it is full, they are dropped."""
+        """Append *messages*; a queue that is closed or full drops them."""
         for kind, text in messages:
             if self._is_closed:
                 return
-            # A single message may have any length: the transcript of an hour is one.
+            # A single message can have any length: the transcript of an hour is one message.
             self.is_full = self.is_full or (
                 len(self._messages) >= _MAX_MESSAGES or self._characters > _MAX_CHARACTERS
             )
@@ -70,7 +70,7 @@ class SendQueue:
         self._changed.set()
 
     def close(self, *, drops: bool = False) -> None:
-        """Let `get` end after the messages that wait, or at once."""
+        """Let `get` end after the waiting messages, or at once if they are dropped."""
         if drops:
             self._first.clear()
             self._messages.clear()
@@ -78,7 +78,7 @@ class SendQueue:
         self._changed.set()
 
     async def get(self) -> str | None:
-        """Return the next message; None when it is full, or closed and empty."""
+        """Wait for the next message; return None if the queue is full, or closed and empty."""
         while not self.is_full:
             if self._first:
                 return self._first.popleft()[1]
@@ -95,28 +95,28 @@ class SendQueue:
 
 class ResumeLog:
     """
-    The numbered messages of one session, and what arrived from its client.
+    The numbered messages of one session, and how much has arrived from its client.
 
-    A plain object without sockets and clocks.  It keeps the newest messages of up to 4 MiB of JSON,
-    and none that a newer one replaces soon.
+    A plain object without sockets or clocks.  It keeps the newest messages, up to 4 MiB of JSON,
+    except those of a replaceable type.
     """
 
     def __init__(self, token: str, replaceable: Collection[str | None] = ()) -> None:
-        self.token = token  #: what a client names to resume the session
-        self.characters = 0  #: of JSON that are kept
+        self.token = token  #: a client presents it to resume the session
+        self.characters = 0  #: of JSON in the kept messages
         self._replaceable = replaceable
         self._last = 0  # number of the newest message
-        self._kept_after = 0  # every irreplaceable message with a higher number is kept
+        self._kept_after = 0  # every message with a higher number is kept, unless replaceable
         self._kept: deque[tuple[int, Encoded]] = deque()
         self._received_messages = 0
         self._acknowledged_samples = 0
 
     def number(self, messages: Iterable[Message]) -> list[Encoded]:
-        """Return *messages* with their numbers, and keep them."""
+        """Keep *messages* and return them encoded, with their numbers."""
         numbered = []
         for message in messages:
             self._last += 1
-            kind, text = encoded({**message, "wlk_seq": self._last})
+            kind, text = encode({**message, "wlk_seq": self._last})
             numbered.append((kind, text))
             if kind not in self._replaceable:
                 self._kept.append((self._last, (kind, text)))
@@ -128,9 +128,9 @@ class ResumeLog:
 
     def acknowledge(self, samples: int, rate: int) -> list[Message]:
         """
-        Count a message of the client; return an unnumbered acknowledgement for a second of audio.
+        Count a message of the client; return an unnumbered acknowledgement per second of audio.
 
-        So many *samples* have arrived since the session began, of *rate* a second.
+        *samples* counts the samples since the session began, at *rate* samples per second.
         """
         self._received_messages += 1
         if samples - self._acknowledged_samples < rate:
@@ -140,9 +140,9 @@ class ResumeLog:
 
     def resume(self, last: int, samples: int) -> list[Encoded]:
         """
-        Return what a client misses that has received the messages up to number *last*, 0 for none.
+        Return the messages that a client misses after number *last*; 0 if it received none.
 
-        So many *samples* have arrived since the session began.
+        *samples* counts the samples received since the session began.
 
         Raises:
             RequestError: a message after *last* is no longer kept, or *last* was never sent.
@@ -158,9 +158,9 @@ class ResumeLog:
             "wlk_seq": last,
         }
         missed = (message for number, message in self._kept if number > last)
-        return [encoded(resumed), *missed]
+        return [encode(resumed), *missed]
 
 
 def resume_expired(message: str) -> RequestError:
-    """Return the error of a session that cannot be resumed."""
+    """Return the error for a session that cannot be resumed."""
     return RequestError(message, status=404, code="resume_expired", param="wlk_resume")

@@ -1,4 +1,4 @@
-"""A client's session in the event loop: its protocol, its streams and the queue of its socket."""
+"""A client's session in the event loop: its protocol, its streams and its socket's queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wlk_serve.sessions.messages import (
     RESUME_SECONDS,
     ResumeLog,
     SendQueue,
-    encoded,
+    encode,
     resume_expired,
 )
 from wlk_serve.sessions.turns import LARGE_MESSAGE
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, Opening
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
-TAKEN_OVER = 4409  #: another socket resumed the session
-_DELIBERATE = {1000, 1001}  # codes with which a client ends its session
-# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
-# and give up after 20 s without an answer, because its ping waits unread after its audio.
+TAKEN_OVER = 4409  #: close code: another socket resumed the session
+_DELIBERATE = {1000, 1001}  # close codes with which a client ends its session
+# Seconds of undecoded audio at which reading pauses: many, because a ping then waits unread behind
+# the audio, and clients that send a whole recording at once may give up after 20 s without a pong.
 _MAX_WAITING_SECONDS = 400.0
-# From one opened stream of a session to the next.  A client that changes its settings with every
+# Minimum between openings of a session's streams.  A client that changes its settings with every
 # message would otherwise keep the opening threads busy, and the event loop waiting for the GIL.
 _OPENING_SECONDS = 0.25
-_FROZEN_SECONDS = 1.0  # to read what came while the process was frozen
-_POLL_SECONDS = 0.05  # while it is not read
+_FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
+_POLL_SECONDS = 0.05  # between checks whether a paused socket may be read again
 
 
 class ClientSession:
     """
-    One session, which one socket at a time is attached to.
+    One session, with at most one attached socket at a time.
 
-    A session that is resumable waits for its client after a loss; any other ends with its socket.
-    At a limit it ends with all of its words.
+    A resumable session waits for its client after a loss; any other ends with its socket.  At a
+    limit, it ends with all of its words.
 
     Args:
-        on_over: called once, when the session takes and decodes nothing any more.
-        on_closed: called once after that, when no socket can attach to it any more.
+        on_over: called once, when the session takes and decodes no more audio.
+        on_closed: called once after that, when no socket can attach to the session any more.
 
     """
 
@@ -72,8 +72,8 @@ class ClientSession:
         self._streams: list[ServedStream] = []
         self._on_over: Callable[[], object] | None = on_over
         self._on_closed: Callable[[], object] | None = on_closed
-        self._outcome = "left"  # how it ended, for the log
-        self._queue: SendQueue | None = None  # of the socket that is attached
+        self._outcome = "left"  # for the log
+        self._queue: SendQueue | None = None  # of the attached socket
         self.close_code = DONE
         token = secrets.token_urlsafe(18) if opening.is_resumable else None
         info = SessionInfo(
@@ -90,26 +90,26 @@ class ClientSession:
             metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
         )
         self._loop = asyncio.get_running_loop()
-        self._lifetime = self._loop.call_later(limits.max_session_seconds, self._finish)
+        self._lifetime_timer = self._loop.call_later(limits.max_session_seconds, self._finish)
         self._idle_seconds = limits.idle_seconds
         self._last_message = self._next_opening = self._loop.time()
-        self._idleness = self._loop.call_later(limits.idle_seconds, self._check_idle)
-        self._patience: asyncio.TimerHandle | None = None
+        self._idle_timer = self._loop.call_later(limits.idle_seconds, self._check_idle)
+        self._resume_timer: asyncio.TimerHandle | None = None
 
     @property
     def backlog_seconds(self) -> float:
-        """Seconds of audio that wait to be decoded."""
+        """Seconds of audio received and not yet decoded."""
         return sum(stream.backlog_seconds for stream in self._streams)
 
     def begin(self) -> SendQueue:
-        """Attach the first socket; return the queue of its messages."""
+        """Attach the first socket; return its queue."""
         queue = self._queue = SendQueue(self._replaceable)
-        queue.put(map(encoded, self._protocol.begin()))
+        queue.put(map(encode, self._protocol.begin()))
         return queue
 
     def resume(self, last: int) -> SendQueue:
         """
-        Attach another socket, whose client received the messages up to number *last*.
+        Attach another socket; its client has received the messages up to number *last*.
 
         Raises:
             RequestError: the client misses a message that is no longer kept.
@@ -118,12 +118,12 @@ class ClientSession:
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
         missed = self.log.resume(last, self.audio.samples)
-        self.audio.rewind()  # its client sends it again
+        self.audio.rewind()
         if self._queue is not None:
             self._queue.close(drops=True)
-        if self._on_over is not None and self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._on_over is not None and self._resume_timer is not None:
+            self._resume_timer.cancel()
+            self._resume_timer = None
             self.figures.set_state("connected")
         self._last_message = self._loop.time()
         self._queue = SendQueue(self._replaceable, missed)
@@ -132,11 +132,11 @@ class ClientSession:
 
     def detach(self, queue: SendQueue, code: int | None) -> int:
         """
-        Detach the socket of *queue*; return the code that closes it.  Another one may come.
+        Detach the socket of *queue*, if it is attached; return the code to close it with.
 
-        *code* is that of the client, None where the server closed the socket.  A session that is
-        over waits once, because a client that fetches its last words again and again would keep it
-        for ever.
+        *code* is the client's close code, None if the server closes the socket.  A session that is
+        over waits for its client only once: one that resumed it again and again would keep it for
+        ever.
         """
         if queue is not self._queue:
             return TAKEN_OVER
@@ -154,16 +154,16 @@ class ClientSession:
             self._stop()  # the client may not have received the last words
         elif self._on_over is not None:
             self.figures.set_state("waiting")
-        if self._patience is None and self._on_closed is not None:
-            self._patience = self._loop.call_later(RESUME_SECONDS, self._expire)
+        if self._resume_timer is None and self._on_closed is not None:
+            self._resume_timer = self._loop.call_later(RESUME_SECONDS, self._expire)
         return own_code
 
     def _expire(self) -> None:
-        # A process that was frozen is late for this timer, and reads what came meanwhile after it.
-        self._patience = self._loop.call_later(_FROZEN_SECONDS, self.close)
+        # After a freeze, this overdue timer runs before a resume that arrived in time is read.
+        self._resume_timer = self._loop.call_later(_FROZEN_SECONDS, self.close)
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
-        """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
+        """Apply a message from the socket of *queue*; wait while it opens a stream."""
         is_large = len(data) > LARGE_MESSAGE
         self._last_message = self._loop.time()
         async with self._service.long_turns.taken() if is_large else nullcontext():
@@ -185,14 +185,14 @@ class ClientSession:
         self._stop_if_over()
 
     async def give_way(self, queue: SendQueue) -> None:
-        """Wait for the turns of others, and while too much waits for the client or the model."""
+        """Yield to other tasks, and wait while too much is queued for the client or the model."""
         await asyncio.sleep(0)
-        # Unread, so that TCP slows the client down; a step without events wakes no task.
+        # TCP slows down a client that is not read.  Poll: steps without events wake no task.
         while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _proceed(self, queue: SendQueue, *, is_long: bool) -> None:
-        """Do what a message of a socket left to wait, if nothing has ended it meanwhile."""
+        """Do what a message left waiting, unless the session ends or changes sockets meanwhile."""
         await asyncio.sleep(0)
         try:
             while queue is self._queue and self.audio.is_waiting:
@@ -225,21 +225,21 @@ class ClientSession:
             self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
             self.audio.open(opened)
         else:
-            opened.close()  # something has ended it, or a turn that ended has changed the settings
+            opened.close()  # the session ended, or the end of a turn changed the settings
 
     def end(self) -> None:
-        """Take no more audio, deliver the last words and close for a restart of the server."""
-        if not self.audio.is_ended:  # a session that its client ended is complete
+        """Take no more audio, deliver the last words and close, as the server restarts."""
+        if not self.audio.is_ended:  # otherwise the client ended the session, which is complete
             self.close_code = RESTART
         self._finish()
 
     def _check_idle(self) -> None:
         now = self._loop.time()
         left = self._last_message + self._idle_seconds - now
-        if now - self._idleness.when() > _FROZEN_SECONDS:
-            left = _FROZEN_SECONDS  # what came meanwhile is not read yet
+        if now - self._idle_timer.when() > _FROZEN_SECONDS:
+            left = _FROZEN_SECONDS  # messages that came during a freeze are not read yet
         if left > 0 or self._queue is None or self.audio.is_waiting:
-            self._idleness = self._loop.call_later(max(left, 1.0), self._check_idle)
+            self._idle_timer = self._loop.call_later(max(left, 1.0), self._check_idle)
         elif not self.audio.is_ended:
             message = f"no message came for {self._idle_seconds:g} s; connect again"
             error = RequestError(message, status=408, code="idle_timeout")
@@ -247,22 +247,22 @@ class ClientSession:
             self._finish()
 
     def close_unless_waiting(self) -> None:
-        """Close the session unless a socket is attached or may come."""
-        if self._queue is None and self._patience is None:
+        """Close the session unless a socket is attached or can still attach."""
+        if self._queue is None and self._resume_timer is None:
             self.close()
 
     def close(self) -> None:
         """Drop everything; may be called again."""
         self._stop()
-        if self._patience is not None:
-            self._patience.cancel()
+        if self._resume_timer is not None:
+            self._resume_timer.cancel()
         if self._on_closed is not None:
             on_closed, self._on_closed = self._on_closed, None
             on_closed()
 
     def _stop(self) -> None:
-        self._lifetime.cancel()
-        self._idleness.cancel()
+        self._lifetime_timer.cancel()
+        self._idle_timer.cancel()
         self.audio.close()
         if self._on_over is not None:
             on_over, self._on_over = self._on_over, None
@@ -270,9 +270,9 @@ class ClientSession:
             on_over()
 
     def _finish(self) -> None:
-        """End the audio although its client sends more, perhaps in the middle of a word."""
+        """End the audio before its client does, perhaps in the middle of a word."""
         before = self.audio.samples
-        with suppress(WLKError):  # the end itself says that not all was taken
+        with suppress(WLKError):  # the messages of the end already tell that audio was dropped
             self.audio.take_waiting()
         self._count_audio(before)
         self.audio.drop_waiting()
@@ -286,11 +286,11 @@ class ClientSession:
                 self._put(self._protocol.handle(event))
         except Exception:
             self.fail()
-            raise  # to the event loop, which logs it
+            raise  # the event loop logs it
         self._stop_if_over()
 
     def fail(self) -> None:
-        """Close the session because of a defect of the server."""
+        """Close the session because of a defect in the server."""
         self.audio.has_failed = True
         self._stop_if_over()
 
@@ -299,7 +299,7 @@ class ClientSession:
         for message in messages:
             if isinstance(error := message.get("error"), dict):
                 self.figures.metrics.errors.labels(error.get("code") or "none").inc()
-        texts = map(encoded, messages) if self.log is None else self.log.number(messages)
+        texts = map(encode, messages) if self.log is None else self.log.number(messages)
         if self._queue is not None:
             self._queue.put(texts)
 

@@ -1,4 +1,4 @@
-"""The sockets of protocols: who may open a session, who may resume one, and their messages."""
+"""Open and resume sessions over sockets, and carry their messages."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed
-_LOST = 1006  # the close code of a socket that ended without one
+_LOST = 1006  # stands for the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
-_LINGER_SECONDS = 2.0  # for a client without HTTP to close its side; a shutdown waits for it
+_LINGER_SECONDS = 2.0  # for a TCP client to close its side; a shutdown waits for it
 
 
 @attrs.define
 class SessionSockets:
-    """Opens sessions for the sockets of every protocol and keeps those that can be resumed."""
+    """Opens sessions for the sockets of every protocol, and keeps those that can be resumed."""
 
     _service: Service
     _admission: Admission
     _sessions: RunningSessions
     _limits: Limits
-    _resumable: dict[str, ClientSession] = attrs.field(init=False, factory=dict)  # by their tokens
+    _resumable: dict[str, ClientSession] = attrs.field(init=False, factory=dict)  # by token
 
     async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
-        """Answer a WebSocket that was not accepted yet."""
+        """Accept or refuse a WebSocket, and serve its session."""
         try:
             key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
             opening = route.open(Handshake.of(socket, self._service.card, secret))
             if isinstance(opening, Resumption):
                 await self._resume(socket, opening, key_id)
                 return
-            session = self._opened(route.protocol, opening, key_id)
+            session = self._new_session(route.protocol, opening, key_id)
         except WLKError as error:
             answer = route.refuse(self._service.metrics.counted(error))
             if not isinstance(answer, CloseSocket):
@@ -66,19 +66,19 @@ class SessionSockets:
         await self._serve_new(socket, session, opening.subprotocol)
 
     async def serve_tcp(self, route: TcpRoute, reader: StreamReader, writer: StreamWriter) -> None:
-        """Answer a connection without HTTP."""
+        """Serve a session over a TCP connection, or refuse it."""
         socket = _TcpSocket(route, reader, writer)
         try:
             opening = route.open(self._service.card.named)
-            session = self._opened(route.protocol, opening, "")
+            session = self._new_session(route.protocol, opening, "")
             await self._serve_new(socket, session, None)
         except WLKError as error:
             await _close(socket, OVERLOADED, route.refuse(self._service.metrics.counted(error)))
         finally:
-            writer.close()  # also where the client left
+            writer.close()  # even if the client left
 
-    def _opened(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
-        """Return a new session, which counts until it is over; raises WLKError to refuse it."""
+    def _new_session(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
+        """Return a new session, counted until it is over; raise WLKError to refuse it."""
         self._sessions.check(key_id)
         self._service.check_load()
         places = ExitStack()
@@ -106,7 +106,7 @@ class SessionSockets:
             session.close_unless_waiting()
 
     async def _resume(self, socket: WebSocket, resumption: Resumption, key_id: str) -> None:
-        # Accepted first: browsers see no status of a refusal, but they see close codes.
+        # Accept before refusing: browsers cannot see the status of a refusal, only close codes.
         await socket.accept(resumption.subprotocol)
         session = self._resumable.get(resumption.token)
         try:
@@ -122,19 +122,19 @@ class SessionSockets:
 
 @attrs.frozen
 class _TcpSocket:
-    """A connection without HTTP, with the methods of a WebSocket that a session uses."""
+    """A TCP connection with the methods of a WebSocket that a session uses."""
 
     _route: TcpRoute
     _reader: StreamReader
     _writer: StreamWriter
 
     async def accept(self, _subprotocol: str | None) -> None:
-        pass  # a connection is open from the beginning
+        pass  # a TCP connection needs no handshake
 
     async def receive(self) -> dict[str, Any]:
         try:
             data = await self._route.read(self._reader)
-        except (ValueError, EOFError):  # no message, or half of one
+        except (ValueError, EOFError):  # malformed, or cut off
             return {"type": "websocket.disconnect", "code": _LOST}
         if data is None:
             return {"type": "websocket.disconnect", "code": DONE}
@@ -145,7 +145,7 @@ class _TcpSocket:
         await self._writer.drain()
 
     async def close(self, _code: int) -> None:
-        # A client that still sends would be reset, perhaps before it read the last messages.
+        # Closing while the client sends would reset it, perhaps before it reads the last messages.
         self._writer.write_eof()
         async with asyncio.timeout(_LINGER_SECONDS):
             while await self._reader.read(1 << 16):
@@ -158,7 +158,7 @@ async def serve_session(
     """
     Read and write an accepted *socket* until the client leaves or the session is over.
 
-    *queue* is what the session returned when the socket was attached to it.
+    *queue* is the one that the session returned when the socket was attached.
     """
     reader = asyncio.create_task(_read(socket, session, queue))
     writer = asyncio.create_task(_write(socket, queue))
@@ -182,14 +182,14 @@ async def serve_session(
 
 
 async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: SendQueue) -> int:
-    """Give messages to the session; return the close code of the client."""
+    """Pass the client's messages to the session; return the client's close code."""
     while True:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return int(message.get("code", _LOST))
         text = message.get("text")
         await session.receive(queue, message.get("bytes") or b"" if text is None else text)
-        await session.give_way(queue)  # `receive` of the socket does not wait for what is there
+        await session.give_way(queue)  # `socket.receive` does not yield while messages are queued
 
 
 async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
@@ -200,16 +200,16 @@ async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
         except TimeoutError:
             queue.is_full = True  # the client reads nothing
             return
-        except RuntimeError as error:  # of uvicorn and starlette: the socket is closed
+        except RuntimeError as error:  # uvicorn and starlette raise it for a closed socket
             raise WebSocketDisconnect(_LOST) from error
 
 
 async def _close(socket: WebSocket | _TcpSocket, code: int, message: Message | None = None) -> None:
-    """Close *socket* with *code*, after *message* if there is one."""
+    """Send *message*, if there is one, then close *socket* with *code*."""
     try:
         async with asyncio.timeout(_SEND_SECONDS):
             if message is not None:
                 await socket.send_text(json.dumps(message))
             await socket.close(code)
     except (OSError, RuntimeError, WebSocketDisconnect):
-        pass  # the client left, or reads nothing: TimeoutError is an OSError
+        pass  # the client left, or does not read (TimeoutError is an OSError)

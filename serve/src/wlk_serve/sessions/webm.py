@@ -1,7 +1,7 @@
 """
-WebM as a browser's MediaRecorder sends it, decoded while it comes.
+Decode WebM from a browser's MediaRecorder while it arrives.
 
-The sources are RFC 8794 (EBML), RFC 9559 (Matroska) and RFC 7845 (Opus).
+The formats are specified in RFC 8794 (EBML), RFC 9559 (Matroska) and RFC 7845 (Opus).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DAMAGED_AUDIO = "invalid_audio"  #: code of the error, after which no more can be decoded
+DAMAGED_AUDIO = "invalid_audio"  #: code of the error after which nothing more can be decoded
 
 WEBM_START = b"\x1aE\xdf\xa3"  #: the first bytes of a WebM recording
 
-# Identifiers of elements.  Those that hold others are entered; all that are not named are skipped.
+# Element identifiers.  Parents are descended into; elements that are not named here are skipped.
 _SEGMENT, _INFO, _TRACKS, _TRACK_ENTRY = 0x18538067, 0x1549A966, 0x1654AE6B, 0xAE
 _CLUSTER, _BLOCK_GROUP = 0x1F43B675, 0xA0
 _PARENTS = {_SEGMENT, _INFO, _TRACKS, _TRACK_ENTRY, _CLUSTER, _BLOCK_GROUP}
@@ -32,43 +32,43 @@ _NUMBERS = {_TIMESTAMP_SCALE, _TRACK_NUMBER, _CLUSTER_TIMESTAMP}
 _LEAVES = _NUMBERS | {_CODEC, _CODEC_PRIVATE, _SIMPLE_BLOCK, _BLOCK}
 
 _OPUS_RATE = 48_000
-_LACING = 0x06  # flags of a block with several packets, which recorders do not write
-_MAX_LEAF = 1 << 20  # bytes: far more than a packet of Opus has
-_JITTER = 0.05  # seconds that the clock of a recorder wanders
-_MAX_BYTES = 120 * 2 * SAMPLE_RATE  # of samples from one message, which block other sessions
-_MAX_ELEMENTS = 60_000  # of one message, as 2 minutes of the shortest packets and more
-_MAX_GAP = 30.0  # seconds; after a longer one the clock has started anew
+_LACING = 0x06  # flag bits of a block with several packets, which recorders do not write
+_MAX_LEAF = 1 << 20  # bytes: far more than an Opus packet has
+_JITTER = 0.05  # seconds by which a recorder's clock wanders
+_MAX_BYTES = 120 * 2 * SAMPLE_RATE  # of samples per message: decoding them blocks other sessions
+_MAX_ELEMENTS = 60_000  # per message: more than 2 minutes of the shortest packets
+_MAX_GAP = 30.0  # seconds; a longer one means that the recorder's clock was reset
 
 
 class WebmDecoder:
     """
     Decodes the Opus track of a recording piece by piece; a plain object without I/O.
 
-    FFmpeg finds packets by reading, and would wait for what the client has not sent yet.  So the
-    packets are found here and decoded there.  Where the times of blocks leave a gap, there is
-    silence.
+    FFmpeg's demuxer blocks until it has read a packet, and the client may not have sent it yet.  So
+    this class finds the packets and FFmpeg only decodes them.  Gaps between the times of blocks
+    become silence.
     """
 
     def __init__(self) -> None:
-        self._data = bytearray()  # not read yet
+        self._data = bytearray()  # received and not parsed yet
         self._has_begun = False
-        self._skipped = 0  # bytes of an element that are still to come and are not read
+        self._skipped = 0  # bytes left to skip of an element that is not read
         self._numbers = {_TIMESTAMP_SCALE: 1_000_000, _TRACK_NUMBER: 0, _CLUSTER_TIMESTAMP: 0}
-        self._track: int | None = None  # with Opus
-        self._opus_head = b""  # of the first track with Opus
+        self._track: int | None = None  # number of the Opus track
+        self._opus_head = b""  # codec parameters of the first Opus track
         self._codec: av.AudioCodecContext | None = None
         self._resampler = Resampler(_OPUS_RATE)
-        self._origin = 0.0  # time of the first sample in the recording, in seconds
-        self._samples = 0  # since then, at the rate of Opus
+        self._origin = 0.0  # recording time of the first sample, in seconds
+        self._samples = 0  # since the origin, at 48 kHz
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """
-        Yield the samples that *data* completes, 16 bits at 16 kHz, one channel.
+        Yield the samples that *data* completes: 16 bits, 16 kHz, one channel.
 
-        Those before damage come before the error.
+        Samples before a damaged part are yielded before the error.
 
         Raises:
-            RequestError: the recording is damaged, or has no Opus.
+            RequestError: the recording is damaged, or has no Opus track.
 
         """
         self._data += data
@@ -90,15 +90,15 @@ class WebmDecoder:
             raise _refused(f"damaged data ({error})") from error
 
     def _leaves(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the elements that are complete and have a meaning here."""
+        """Yield the identifier and content of each complete element that is in `_LEAVES`."""
         for _ in range(_MAX_ELEMENTS):
-            known = min(self._skipped, len(self._data))
-            del self._data[:known]
-            self._skipped -= known
+            skipped = min(self._skipped, len(self._data))
+            del self._data[:skipped]
+            self._skipped -= skipped
             if (header := _element_header(self._data)) is None:
                 return
             element, size, start = header
-            if element in _PARENTS:  # of an unknown size, while it is recorded
+            if element in _PARENTS:  # their sizes are unknown during recording
                 del self._data[:start]
             elif element not in _LEAVES:
                 del self._data[:start]
@@ -114,11 +114,11 @@ class WebmDecoder:
         raise ValueError(f"more than {_MAX_ELEMENTS:,} elements in one message")
 
     def _read_header(self, element: int, content: bytes) -> bool:
-        """Take what describes blocks; return whether it was that."""
+        """Store an element that describes blocks; return whether it was one."""
         if element in _NUMBERS:
             self._numbers[element] = int.from_bytes(content)
         elif element == _CODEC_PRIVATE:
-            if content.startswith(b"OpusHead"):  # a picture has another
+            if content.startswith(b"OpusHead"):  # a video track has other codec data
                 self._opus_head = self._opus_head or content
         elif element == _CODEC:
             if self._track is None and content == b"A_OPUS":
@@ -131,9 +131,9 @@ class WebmDecoder:
         width = 9 - block[0].bit_length()
         track = int.from_bytes(block[:width]) - (1 << 7 * width)
         if self._track is None:
-            raise _refused("no track with Opus")
+            raise _refused("no Opus track")
         if track != self._track:
-            return b""  # of a picture
+            return b""  # a block of video
         if block[width + 2] & _LACING:
             raise _refused("several packets in a block")
         units = int.from_bytes(block[width : width + 2], signed=True)
@@ -150,7 +150,7 @@ class WebmDecoder:
         return silence + pcm
 
     def _gap(self, time: float) -> bytes:
-        """Return silence up to the *time* of a block, in seconds of the recording."""
+        """Return silence up to the *time* of a block, in seconds of recording time."""
         missing = time - self._origin - self._samples / _OPUS_RATE
         if not self._samples or abs(missing) > _MAX_GAP:
             self._origin += missing
@@ -162,10 +162,10 @@ class WebmDecoder:
 
 
 def _element_header(data: bytearray) -> tuple[int, int, int] | None:
-    """Return identifier, size and where the content begins; None where more must come."""
+    """Return identifier, size and start of the content; None if more data is needed."""
     if not data:
         return None
-    width = 9 - data[0].bit_length()  # as many bytes as the first has leading zeros, and one
+    width = 9 - data[0].bit_length()  # in bytes: one more than the leading zeros of the first
     if width > 4:  # noqa: PLR2004
         raise ValueError(f"no element begins with {data[0]:#x}")
     if len(data) <= width:
@@ -182,7 +182,6 @@ def _element_header(data: bytearray) -> tuple[int, int, int] | None:
 
 def _refused(found: str) -> RequestError:
     return RequestError(
-        f"expected a recording in WebM with Opus, as MediaRecorder makes it, got {found}; or send "
-        "16-bit samples",
+        f"expected WebM with Opus from MediaRecorder, got {found}; or send 16-bit samples",
         code=DAMAGED_AUDIO,
     )

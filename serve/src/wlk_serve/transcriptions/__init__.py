@@ -1,1 +1,1 @@
-"""OpenAI's audio endpoints: an uploaded recording becomes text."""
+"""OpenAI's audio endpoints, which transcribe uploaded recordings."""

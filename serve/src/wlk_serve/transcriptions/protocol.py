@@ -1,4 +1,4 @@
-"""OpenAI's audio endpoints without I/O: a form becomes a request, and events become answers."""
+"""OpenAI's audio endpoints without I/O: parse forms, and turn events into answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = "dict[str, Any]"
 Task = Literal["transcribe", "translate"]
 ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
-_FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # what a header can carry
+_FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # safe in a header
 _MAX_IGNORED = 20
 _GRANULARITIES = ("word", "segment")
 _Temperature = Annotated[float, Meta(ge=0, le=1)]
@@ -50,12 +50,12 @@ _KNOWN = {
 @attrs.frozen(kw_only=True)
 class TranscriptionRequest:
     """
-    What a client asks for, but for the recording.
+    A client's request without its recording.
 
     Attributes:
         model: the name of the model's card.
-        granularities: the parts of verbose_json, "word" and "segment".
-        ignored: names of fields that this server cannot honour, at most 20 of plain letters.
+        granularities: which parts verbose_json has: "word", "segment" or both.
+        ignored: names of fields that this server cannot honour, at most 20 that fit a header.
 
     """
 
@@ -80,10 +80,10 @@ def parse_form(
     fields: Iterable[tuple[str, str]], card: ModelCard, task: Task
 ) -> TranscriptionRequest:
     """
-    Return the request of a form; names of lists may end with "[]", as OpenAI's SDK sends them.
+    Return the request in a form; names of lists may end with "[]", as OpenAI's SDK sends them.
 
     Raises:
-        RequestError: a field has a wrong value; the first one is named.
+        RequestError: a field has a wrong value; the message names the first such field.
 
     """
     values: dict[str, list[str]] = {}
@@ -107,9 +107,9 @@ def parse_form(
         single["language"] = languages[0]
     elif languages:
         ignored.add("languages")
-    # `keywords` as in OpenAI's API, `hotwords` as faster-whisper's servers call them.
-    named = ("keywords", "hotwords")
-    terms = {name: ", ".join(filter(None, values.get(name, ()))) for name in named}
+    # OpenAI's API calls them `keywords`, servers of faster-whisper `hotwords`.
+    term_fields = ("keywords", "hotwords")
+    terms = {name: ", ".join(filter(None, values.get(name, ()))) for name in term_fields}
     if not card.takes("keyterms"):
         ignored |= {name for name, text in terms.items() if text}
     language = card.check_language(single.get("language", ""))
@@ -142,9 +142,9 @@ def _check_speakers(card: ModelCard, task: Task) -> None:
     if task == "translate":
         reason = "a translation has no speakers; use /v1/audio/transcriptions"
     elif card.speaker_delay is None:
-        reason = "this server finds no speakers; start it with: wlk-core serve --diarizer NAME"
+        reason = "this server has no diarizer; start it with: wlk-core serve --diarizer NAME"
     if reason is not None:
-        message = f"expected another `response_format` than diarized_json: {reason}"
+        message = f"expected a `response_format` other than diarized_json: {reason}"
         raise RequestError(message, code="invalid_value", param="response_format")
 
 
@@ -157,31 +157,31 @@ def _choices(name: str, values: dict[str, list[str]], choices: Sequence[str]) ->
 
 class Transcript:
     """
-    What a recording has become so far; a plain object.
+    The transcript of a recording so far; a plain object.
 
-    Joined deltas are the text of the last event.  A speaker is known *speaker_delay* seconds late;
-    None where no speakers are found.
+    Joined, the deltas are the text of the last event.  *speaker_delay* is the time in seconds until
+    a speaker is known; None without a diarizer.
     """
 
     def __init__(self, request: TranscriptionRequest, speaker_delay: float | None = None) -> None:
         self._request = request
         self.tokens: list[ASRToken] = []
         self._deltas = Deltas()
-        self._segments: list[Json] = []  # of one speaker each
+        self._segments: list[Json] = []  # one speaker in each
         self._utterances = 1
         self.seconds = 0.0  #: the length of the audio, known at its end
-        self._spoken: list[ASRToken] = []  # those of them
+        self._spoken: list[ASRToken] = []  # the tokens of the segments
         self._speakers: SpeakerSegments | None = None
         if request.has_speakers and speaker_delay is not None:
             self._speakers = SpeakerSegments(speaker_delay)
 
     def spoken_words(self) -> list[ASRToken]:
-        """Return the words with their speakers, where those were found; at the end only."""
+        """Return the words, with speakers if they were requested; call it only at the end."""
         return self.tokens if self._speakers is None else self._spoken
 
     def add(self, event: Event) -> list[Json]:
         """
-        Apply what happened; return the server-sent events that it brings.
+        Apply *event*; return the server-sent events that result from it.
 
         Raises:
             WLKError: the recording, the engine or the diarizer failed.
@@ -202,9 +202,9 @@ class Transcript:
             case Failure(is_final=True):
                 raise event.error
             case Failure(error=BackendError(retryable=False)):
-                # It is switched off, and the answer needs it.  The session has logged the cause.
+                # The session, which has logged the cause, goes on; the answer needs the diarizer.
                 raise RequestError(
-                    "the diarizer failed; the log of the server has the cause",
+                    "the diarizer failed; the server's log has the cause",
                     status=500,
                     code="engine_failed",
                 ) from event.error
@@ -298,7 +298,7 @@ class Transcript:
 
 
 def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
-    """Return a segment of *tokens*; what only Whisper's own decoder has is absent or neutral."""
+    """Return a segment; fields that only Whisper's own decoder has are absent or neutral."""
     text = segment.text.encode("utf-8", "replace")
     record: dict[str, Any] = {
         "id": number,

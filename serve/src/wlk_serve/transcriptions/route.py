@@ -1,4 +1,4 @@
-"""The endpoints that transcribe an uploaded recording: its body, its limits, and the answer."""
+"""Transcribe uploaded recordings: read the body within limits, and answer."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
 
 T = TypeVar("T")
-_MEMORY_BYTES = 1 << 20  # of a recording; a larger one waits on disk
-_WAIT_SECONDS = 30.0  # for the next part; a client that is slower than that is a proxy's business
+_MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk
+_WAIT_SECONDS = 30.0  # for the next part of the body; a proxy has to deal with slower clients
 _MAX_FIELDS = 100
-_MAX_FIELD_BYTES = 1 << 16  # of one field, such as a prompt
+_MAX_FIELD_BYTES = 1 << 16  # per field, such as a prompt
 _FILE = "file"
-_UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes that nothing reads
+_UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes of unused audio
 
 
 async def transcribe_upload(
@@ -48,14 +48,14 @@ async def transcribe_upload(
     task: Task,
 ) -> Response:
     """
-    Answer a request for a transcription or a translation, whose body was not read yet.
+    Answer a request for a transcription or a translation whose body has not been read yet.
 
-    *uploading* counts what it uses, and ends when the response was sent or an error raised.
+    *uploading* counts what the request uses, until the response is sent or an error is raised.
     """
     async with AsyncExitStack() as stack:
         upload = stack.enter_context(uploading)
         max_bytes = upload.limits.max_upload_bytes
-        form = await upload.receiving(parse_upload(http_request, max_bytes))
+        form = await upload.receive(parse_upload(http_request, max_bytes))
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
@@ -63,12 +63,12 @@ async def transcribe_upload(
         records = _records(service, recording_of(form).file, request, upload, transcript)
         await stack.enter_async_context(aclosing(records))
         headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
-        if request.streams:  # a recording without audio is refused with its status
+        if request.streams:  # wait for the first event, so that an error still gets its status
             first = await upload.while_connected(http_request, anext(records, []))
             stream = _events(first, records, transcript, upload, stack.pop_all())
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
         await upload.while_connected(http_request, _exhaust(records))
-        # In a thread: to write an hour of words takes longer than the event loop can wait.
+        # In a thread, because writing an hour of words would block the event loop for too long.
         media_type, body = await asyncio.to_thread(transcript.render)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
@@ -79,11 +79,11 @@ async def transcribe_body(
     uploading: AbstractContextManager[Upload],
     route: RecordingRoute,
 ) -> Response:
-    """Answer a request whose body is a recording; the arguments are as of `transcribe_upload`."""
+    """Answer a request whose body is a recording; for the arguments see `transcribe_upload`."""
     with uploading as upload, SpooledTemporaryFile(max_size=_MEMORY_BYTES) as spooled:
         request, answer = route.open(Handshake.of(http_request, service.card))
         file = cast("BinaryIO", spooled)
-        await upload.receiving(_spool(http_request, file, upload.limits.max_upload_bytes))
+        await upload.receive(_spool(http_request, file, upload.limits.max_upload_bytes))
         transcript = Transcript(request, service.card.speaker_delay)
         async with aclosing(_records(service, file, request, upload, transcript)) as records:
             await upload.while_connected(http_request, _exhaust(records))
@@ -101,7 +101,7 @@ async def _records(
     upload: Upload,
     transcript: Transcript,
 ) -> AsyncGenerator[list[dict[str, Any]]]:
-    """Fill *transcript*; yield the server-sent events of each step that has some."""
+    """Fill *transcript*; yield the server-sent events of each step that has any."""
     async with aclosing(service.recognize(file, request, upload.use_audio)) as events:
         async for event in events:
             if records := transcript.add(event):
@@ -121,29 +121,29 @@ async def _events(
     upload: Upload,
     stack: AsyncExitStack,
 ) -> AsyncGenerator[str]:
-    """Yield the server-sent events; *stack* is closed with them."""
+    """Yield the server-sent events; close *stack* after them."""
     async with stack:
         try:
             if first:
-                yield _written(first)
+                yield _serialized(first)
             async for following in records:
-                yield _written(following)
-            yield await asyncio.to_thread(lambda: _written([transcript.done()]))  # all words again
+                yield _serialized(following)
+            yield await asyncio.to_thread(lambda: _serialized([transcript.done()]))  # has all words
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
             answer = upload.figures.metrics.counted(error)
             upload.failure = answer
-            yield _written([{"error": answer.record()}])  # which OpenAI's SDK raises
+            yield _serialized([{"error": answer.record()}])  # OpenAI's SDK raises it
 
 
-def _written(records: list[dict[str, Any]]) -> str:
+def _serialized(records: list[dict[str, Any]]) -> str:
     return "".join(f"data: {json.dumps(record)}\n\n" for record in records)
 
 
 class Upload:
     """
-    A request with a recording, which a shutdown may end.
+    A request with a recording, which a shutdown can end.
 
-    A complete body is still transcribed; another one gets 503, with which clients try again.
+    In a shutdown, complete bodies are still transcribed; others get 503, on which clients retry.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Upload:
     ) -> None:
         self.limits = limits
         self._ended, self._closed = asyncio.Event(), asyncio.Event()
-        self.failure: RequestError | None = None  #: that was an event, because a status was sent
+        self.failure: RequestError | None = None  #: an error that was sent after the status
         self.figures = SessionFigures(
             metrics=metrics,
             protocol=protocol,
@@ -160,23 +160,23 @@ class Upload:
         )
 
     def end(self) -> None:
-        """Take no more of the body."""
+        """Stop reading the body."""
         self._ended.set()
 
     def close(self) -> None:
-        """Give the transcription up."""
+        """Abandon the transcription."""
         self._closed.set()
 
-    async def receiving(self, work: Awaitable[T]) -> T:
-        """Return the result of *work*, which reads the body; raises what it does, or 503."""
-        return await _first(work, _shut_down(self._ended))
+    async def receive(self, work: Awaitable[T]) -> T:
+        """Return the result of *work*, which reads the body; after `end`, raise 503 instead."""
+        return await _race(work, _wait_for_shutdown(self._ended))
 
     async def while_connected(self, request: Request, work: Awaitable[T]) -> T:
-        """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
-        return await _first(work, _shut_down(self._closed), _left(request))
+        """Return the result of *work*; cancel it and raise if the client leaves, or on `close`."""
+        return await _race(work, _wait_for_shutdown(self._closed), _wait_for_disconnect(request))
 
     def use_audio(self, seconds: float) -> None:
-        """Count decoded audio in any thread; raise RequestError (413) for too long a recording."""
+        """Count decoded audio, in any thread; raise RequestError (413) above the limit."""
         max_seconds = self.limits.max_audio_seconds
         if self.figures.audio_seconds + seconds > max_seconds:
             raise RequestError(
@@ -188,16 +188,16 @@ class Upload:
         self.figures.add_audio(seconds)
 
     def finish(self, error: BaseException | None) -> None:
-        """Log the line of the request, which ends because of *error*, with the status or "left"."""
+        """Log the request with its status, or with "left" if *error* is a cancellation."""
         error = self.failure or error
-        outcome = "200" if error is None else "left"  # of a task that is cancelled
+        outcome = "200" if error is None else "left"
         if isinstance(error, Exception):
             outcome = str(as_request_error(error).status)
         self.figures.finish(outcome)
 
 
-async def _first(*works: Awaitable[T]) -> T:
-    """Return the result of the work that ends first, and cancel the others."""
+async def _race(*works: Awaitable[T]) -> T:
+    """Return the result of the first of *works* to end, and cancel the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -208,22 +208,22 @@ async def _first(*works: Awaitable[T]) -> T:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _shut_down(event: asyncio.Event) -> NoReturn:
+async def _wait_for_shutdown(event: asyncio.Event) -> NoReturn:
     await event.wait()
     raise shutdown_error()
 
 
-async def _left(request: Request) -> NoReturn:
-    await request.receive()  # after the body: the disconnect
+async def _wait_for_disconnect(request: Request) -> NoReturn:
+    await request.receive()  # once the body is complete, this returns on a disconnect
     raise RequestError("the client left", status=499, code="client_closed_request")
 
 
 async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
     """
-    Yield the parts of the body of *request*, which was not read yet.
+    Yield the parts of the body of *request*, which has not been read yet.
 
     Raises:
-        RequestError: the body is larger (413), stops coming (408), or the client left (499).
+        RequestError: the body is too large (413), stops coming (408), or the client left (499).
 
     """
     too_large = RequestError(
@@ -251,24 +251,24 @@ async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
 
 
 class _Parser(MultiPartParser):
-    """Starlette's parser of forms that end, without fields that nothing reads."""
+    """Starlette's form parser, which also refuses incomplete forms and drops unused fields."""
 
     _is_over = False
 
     def __init__(self, headers: Headers, parts: AsyncGenerator[bytes]) -> None:
         super().__init__(
             headers,
-            self._whole(parts),
+            self._check_complete(parts),
             max_files=1,
             max_fields=_MAX_FIELDS,
             max_part_size=_MAX_FIELD_BYTES,
         )
 
-    async def _whole(self, parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async def _check_complete(self, parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         async for part in parts:
             yield part
         if not self._is_over:
-            raise MultiPartException("the form ends in the middle")
+            raise MultiPartException("the form is incomplete")
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._current_part.file is not None or self._current_part.field_name not in _UNUSED:
@@ -280,27 +280,27 @@ class _Parser(MultiPartParser):
 
 async def parse_upload(request: Request, max_bytes: int) -> FormData:
     """
-    Return the form of *request*, whose owner closes it; its recording waits on disk.
+    Return the form of *request*, for the caller to close; a large recording is on disk.
 
-    It is empty for a body of another type.
+    The form is empty if the body has another type.
 
     Raises:
-        RequestError: it is malformed (400), or as `body_parts` says.
+        RequestError: the form is malformed (400), the disk is full (507), or as for `body_parts`.
 
     """
     parts = body_parts(request, max_bytes)
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
         async for _ in parts:
-            pass  # the missing model is reported
+            pass  # the caller reports the missing model
         return FormData()
     if not options.get(b"boundary"):
         raise _invalid("the header content-type has no boundary")
     try:
         return await _Parser(request.headers, parts).parse()
-    except (MultiPartException, OSError, ValueError) as error:  # ValueError: of a charset
-        found = str(getattr(error, "message", error))
-        raise (_storage_full(error) if isinstance(error, OSError) else _invalid(found)) from error
+    except (MultiPartException, OSError, ValueError) as error:  # ValueError: unknown charset
+        problem = str(getattr(error, "message", error))
+        raise (_storage_full(error) if isinstance(error, OSError) else _invalid(problem)) from error
 
 
 async def _spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
@@ -315,11 +315,12 @@ async def _spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
 
 
 def _storage_full(error: OSError) -> RequestError:
-    return RequestError(f"recording not kept: {error.strerror}", status=507, code="storage_full")
+    message = f"the recording could not be stored: {error.strerror}"
+    return RequestError(message, status=507, code="storage_full")
 
 
 def recording_of(form: FormData) -> UploadFile:
-    """Return the recording of a form; raises RequestError where there is none, or no sound."""
+    """Return the recording in a form; raise RequestError if it is missing or empty."""
     files = [(name, value) for name, value in form.multi_items() if isinstance(value, UploadFile)]
     if not files:
         expected = "as a recording, in a form of type multipart/form-data"
@@ -332,8 +333,8 @@ def recording_of(form: FormData) -> UploadFile:
     return file
 
 
-def _invalid(found: str) -> RequestError:
+def _invalid(problem: str) -> RequestError:
     return RequestError(
-        f"expected a form of one file called {_FILE} and up to {_MAX_FIELDS} fields: {found}",
+        f"expected a form with a file called {_FILE} and up to {_MAX_FIELDS} fields: {problem}",
         code="invalid_form",
     )

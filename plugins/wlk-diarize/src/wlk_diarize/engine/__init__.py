@@ -1,1 +1,1 @@
-"""Who speaks when, from networks whose answers are put together along the stream."""
+"""Diarize streams with the outputs of networks, whatever framework runs them."""

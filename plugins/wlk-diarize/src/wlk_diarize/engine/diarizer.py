@@ -1,4 +1,4 @@
-"""Who speaks when in one stream: windows of segmentation, decided frame by frame, once."""
+"""Diarize one stream by segmentation of overlapping windows and clustering of embeddings."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from wlk_diarize.engine.speakers import Voice
 
 _WINDOW = 592  # frames that the segmentation sees: 10 s, on which segmentation-3.0 was trained
-_HOP = 60  # frames from a decision to the next: 1.01 s
-_LOOKAHEAD = 90  # frames of audio after what is decided: 1.52 s
-_EVIDENCE = 90  # frames of a turn that are embedded at least, where it has as many: 1.5 s
-_DOUBT = 30  # frames that weigh against an opinion of the segmentation: 0.5 s
-_GAP = 18  # frames of quiet that belong to a turn: 0.3 s
+_HOP = 60  # frames from one decision to the next: 1.01 s
+_LOOKAHEAD = 90  # frames of audio needed after a frame to decide on it: 1.52 s
+_EVIDENCE = 90  # frames of a turn to embed, at least if it has as many: 1.5 s
+_DOUBT = 30  # frames by which the evidence of the segmentation is discounted: 0.5 s
+_GAP = 18  # longest silence within a turn, in frames: 0.3 s
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 
 class ClusteringDiarizer:
     """
-    Segmentation within 10 s, and speaker embeddings that carry the labels from window to window.
+    Diarize by segmentation within 10 s, and by speaker embeddings from window to window.
 
-    Every second the segmentation tells up to three speakers of the last ten seconds apart; each
-    turn of one of them is embedded and given to the most similar speaker of the stream, or to a new
-    one (after Coria et al., "Overlap-aware low-latency online speaker diarization based on
-    end-to-end local segmentation", 2021).  What was returned is never changed.  Decisions fall on
-    a grid of samples, so that the cut of the audio changes nothing; a pause decides all before it.
+    Every second, the segmentation distinguishes up to three speakers in the last ten seconds.  Each
+    turn of such a speaker is embedded and assigned to the most similar speaker of the stream, or to
+    a new one (after Coria et al., "Overlap-aware low-latency online speaker diarization based on
+    end-to-end local segmentation", 2021).  Spans never change once returned.  Decisions are made on
+    a fixed sample grid, so chunk sizes make no difference; a pause decides all audio before it.
 
-    It holds ten seconds of audio and what was decided about them, and a mean for each speaker.
-    Speakers who are enrolled as `voices` have names; up to `max_speakers` others are numbered.
+    The state is ten seconds of audio with their labels, and a mean embedding for each speaker.
+    Speakers enrolled as `voices` have names; up to `max_speakers` others are numbered.
     """
 
     def __init__(
@@ -54,26 +54,26 @@ class ClusteringDiarizer:
         self.reset()
 
     def reset(self) -> None:
-        """Return to the state of a new one."""
+        """Return to the state of a new diarizer."""
         self._speakers = Speakers(self._max_speakers, self._voices)
         self._queue: deque[NDArray[np.float32] | float] = deque()  # audio, and seconds of pauses
-        self._audio = _NO_AUDIO  # the latest, which ends at `_received`
-        self._received = 0  # samples taken from the queue; pauses do not count
-        self._due = _HOP * FRAME_SAMPLES  # samples at which the next decision falls
+        self._audio = _NO_AUDIO  # the latest audio, up to sample `_received`
+        self._received = 0  # samples taken from the queue, without pauses
+        self._due = _HOP * FRAME_SAMPLES  # the value of `_received` at the next decision
         self._pauses = 0.0  # seconds of pauses so far
         self._decided = 0  # frames
-        # Who was speaking in the `_WINDOW` frames before `_decided`, as it was returned.
+        # The labels of the `_WINDOW` frames before `_decided`, as they were returned.
         self._past = np.zeros((_WINDOW, self._max_speakers), dtype=np.bool_)
-        self._ends: dict[int, int] = {}  # frame at which each speaker stopped, since the last pause
-        self._frames = 0
+        self._ends: dict[int, int] = {}  # frame where each speaker stopped, since the last pause
+        self._frames = 0  # see `stats`
 
     def close(self) -> None:
-        """Release everything; may be called again."""
+        """Release the audio and the speakers; may be called again."""
         self.reset()
 
     @property
     def max_delay(self) -> float:
-        """The seconds between the end of a span and the call that returns it: a hop, lookahead."""
+        """The most seconds from the end of a span until it is returned: a hop and the lookahead."""
         return (_HOP + _LOOKAHEAD) * FRAME_SAMPLES / SAMPLE_RATE
 
     @property
@@ -86,11 +86,11 @@ class ClusteringDiarizer:
         self._queue.append(audio.copy())
 
     def insert_silence(self, seconds: float) -> None:
-        """Advance the clock over a pause whose audio is left out."""
+        """Advance the clock by a pause, whose audio is left out."""
         self._queue.append(float(seconds))
 
     def process_iter(self, is_last: bool = False) -> list[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as Diarizer
-        """Return the spans that are certain by now, all with `is_last`; each span once."""
+        """Return the spans decided since the last call; with `is_last`, decide on all audio."""
         spans: list[SpeakerSpan] = []
         while self._queue:
             item = self._queue.popleft()
@@ -145,7 +145,7 @@ class ClusteringDiarizer:
         ]
 
     def _speaker_of(self, turn: _Turn, window: _Window) -> int | None:
-        """Return the speaker of a turn, None if it is too short to be attributed."""
+        """Return the speaker of a turn, None if it is too short to tell."""
         links = window.links(turn.local, len(self._speakers))
         audio = window.speech_of(turn)
         if len(audio) < MIN_SAMPLES:
@@ -157,17 +157,17 @@ class ClusteringDiarizer:
         """
         Yield the spans of a speaker in the frames from `first` on.
 
-        One that continues after a short gap begins where the last one ended.
+        If the speaker continues after a short gap, the gap becomes part of the span.
         """
         for begin, stop in true_runs(active):
             start, end = first + begin, first + stop
             if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
-                start = max(first, self._ends[speaker])  # what is decided stays as it was shown
+                start = max(first, self._ends[speaker])  # spans before `first` are never changed
             self._ends[speaker] = end
             samples = min(end * FRAME_SAMPLES, self._received)
-            named = len(self._voices)
+            enrolled = len(self._voices)
             yield SpeakerSpan(
-                self._voices[speaker].name if speaker < named else speaker - named,
+                self._voices[speaker].name if speaker < enrolled else speaker - enrolled,
                 start * FRAME_SAMPLES / SAMPLE_RATE + self._pauses,
                 samples / SAMPLE_RATE + self._pauses,
             )
@@ -186,19 +186,19 @@ class _Turn(NamedTuple):
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Window:
-    """The frames of a window; those before `decided` have their speakers already."""
+    """The frames of a window; those before `decided` already have their labels."""
 
     frames: NDArray[np.float32]  #: float32[n, FRAME_SAMPLES]
-    active: NDArray[np.bool_]  #: bool[n, LOCAL_SPEAKERS], as the segmentation has it
+    active: NDArray[np.bool_]  #: bool[n, LOCAL_SPEAKERS], the output of the segmentation
     labels: NDArray[np.bool_]  #: bool[n, max_speakers], filled turn by turn
     decided: int
 
     def speech_of(self, turn: _Turn) -> NDArray[np.float32]:
         """
-        Return the audio in which nobody else speaks: what is not decided, and more before it.
+        Return the undecided audio of *turn* in which nobody else speaks, and some audio before it.
 
-        Only as much of the past of a turn is taken as an embedding needs, so that a change of
-        speaker that the segmentation missed is heard.
+        Only as much decided audio is added as an embedding needs, so that a change of speaker that
+        the segmentation missed is still noticed.
         """
         alone = self.active[:, turn.local] & (self.active.sum(axis=1) == 1)
         chosen = turn.begin + np.flatnonzero(alone[turn.begin : turn.end])
@@ -207,16 +207,16 @@ class _Window:
         return audio
 
     def links(self, local: int, speakers: int) -> NDArray[np.float64]:
-        """Return the segmentation's opinion on each speaker; see `Speakers.assign`."""
-        shown = self.labels[:, :speakers].astype(np.int64)
-        same = shown.T @ self.active[:, local]
-        others = shown.T @ (self.active.any(axis=1) & ~self.active[:, local])
-        opinion: NDArray[np.float64] = (same - others) / (same + others + _DOUBT)
-        return opinion
+        """Return the evidence of the segmentation for each speaker; see `Speakers.assign`."""
+        labels = self.labels[:, :speakers].astype(np.int64)
+        same = labels.T @ self.active[:, local]
+        others = labels.T @ (self.active.any(axis=1) & ~self.active[:, local])
+        links: NDArray[np.float64] = (same - others) / (same + others + _DOUBT)
+        return links
 
 
 def _turns(active: NDArray[np.bool_]) -> list[_Turn]:
-    """Return the turns in a window by their begin; short gaps are closed."""
+    """Return the turns in a window, ordered by their begin, with short gaps closed."""
     turns = []
     for local in range(LOCAL_SPEAKERS):
         joined: list[_Turn] = []

@@ -1,4 +1,4 @@
-"""Who speaks when in one stream: chunks for a Sortformer, and spans from its probabilities."""
+"""Diarize one stream with a Sortformer: feed it chunks, turn its probabilities into spans."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-HOP = 160  # samples from a frame to the next: 10 ms
-FFT = 512  # samples that a frame is computed from, its time in their middle
-STACKED = 8  # frames that the encoder takes as one
+HOP = 160  # samples from one frame to the next: 10 ms
+FFT = 512  # samples from which a frame is computed, centred on its time
+STACKED = 8  # frames that the encoder stacks into one
 
-#: Stacked frames that a chunk decides on, and those after it that it sees.  Two are modes of the
-#: published model, 0.32 and 1.04 s; it takes any chunk up to 27 s, and long ones cost less.
+#: Stacked frames per chunk, and stacked frames of look-ahead.  The first two are modes of the
+#: published model, 0.32 and 1.04 s; it accepts any chunk up to 27 s, and longer ones cost less.
 LATENCIES = {"ultra-low": (3, 1), "low": (9, 4), "medium": (32, 4), "high": (128, 4)}
-_GAP = 30  # frames of quiet that belong to a turn: 0.3 s
-_SHORTEST = 10  # frames of a turn that is returned: 0.1 s
+_GAP = 30  # longest silence within a turn, in frames: 0.3 s
+_SHORTEST = 10  # shortest turn to return, in frames: 0.1 s
 
 
 class Network(Protocol):
-    """What the diarizer asks of its network, which streams share and call from any thread."""
+    """The network that the diarizer needs; streams share it and call it from any thread."""
 
     def score(self, audio: Floats, state: Any, look_ahead: int) -> tuple[Floats, Any, int]:
         """
         Return the probabilities, float32[frames, speakers], the next state, and the frames encoded.
 
         The audio begins half an FFT before its first frame, and ends half an FFT after the last of
-        the `look_ahead` stacked frames that are not scored; without any it ends before a pause.
-        The state, None at first, is used up.
+        `look_ahead` stacked frames, which are not scored.  If `look_ahead` is 0, a pause follows.
+        The state is None at first, and must not be used again.
         """
         ...
 
 
 @attrs.define
 class _Turn:
-    """Frames of a speaker with short gaps between them; those up to `returned` were returned."""
+    """The frames of a speaker between two long gaps; those before `returned` were returned."""
 
     begin: int
     returned: int
@@ -51,17 +51,17 @@ class _Turn:
 
 class SortformerDiarizer:
     """
-    Up to eight speakers in the order of their arrival, kept apart by a network alone.
+    Diarize up to eight speakers, numbered in order of appearance, with a single network.
 
-    It sees a cache of the speakers' clearest frames, the last 21 s, the chunk and the look-ahead,
-    and gives each speaker an output for good (Medennikov et al., "Streaming Sortformer: Speaker
-    Cache-Based Online Speaker Diarization with Arrival-Time Ordering", 2025).  Chunks fall on a
-    grid of samples, so that the cut of the audio changes nothing; a pause decides all before it.
+    The network sees a cache of the speakers' clearest frames, the last 21 s, the chunk and its
+    look-ahead, and permanently assigns an output to each speaker (Medennikov et al., "Streaming
+    Sortformer: Speaker Cache-Based Online Speaker Diarization with Arrival-Time Ordering", 2025).
+    Its chunks lie on a fixed sample grid, however audio is inserted; a pause decides all before it.
     """
 
     def __init__(self, network: Network, *, latency: str, threshold: float) -> None:
         chunk, self._look_ahead = LATENCIES[latency]
-        # From the time of a chunk's first frame to the end of the last that is computed for it.
+        # From the centre of the chunk's first frame to the end of its last frame of look-ahead.
         self._samples = ((chunk + self._look_ahead) * STACKED - 1) * HOP + FFT // 2
         self.max_delay = self._samples / SAMPLE_RATE
         self._network = network
@@ -69,28 +69,28 @@ class SortformerDiarizer:
         self.reset()
 
     def reset(self) -> None:
-        """Return to the state of a new one."""
+        """Return to the state of a new diarizer."""
         self._queue: deque[Floats | float] = deque()  # audio, and seconds of pauses
         self._state: Any = None
-        self._numbers: dict[int, int] = {}  # of the network's outputs, in the order of their spans
-        self._frames = 0
+        self._numbers: dict[int, int] = {}  # speaker numbers by output, in order of their spans
+        self._frames = 0  # see `stats`
         self._pauses = 0.0  # seconds of pauses so far
-        self._begin(before=0)
+        self._begin_section(0)
 
-    def _begin(self, before: int) -> None:
-        """Begin anew after *before* samples of audio and a pause."""
-        self._before = before
-        self._received = self._scored = 0  # samples and frames since then
-        self._audio: Floats = np.zeros(FFT // 2, dtype=np.float32)  # the latest, zeros before all
+    def _begin_section(self, first: int) -> None:
+        """Begin at sample *first*, after a pause; `_received` and `_scored` count from there."""
+        self._first = first
+        self._received = self._scored = 0  # samples and frames
+        self._audio: Floats = np.zeros(FFT // 2, dtype=np.float32)  # to score, preceded by zeros
         self._turns: dict[int, _Turn] = {}
 
     def close(self) -> None:
-        """Release everything; may be called again."""
+        """Release the audio and the network's state; may be called again."""
         self.reset()
 
     @property
     def stats(self) -> WorkCounters:
-        """The frames given to the network, those of its cache included."""
+        """The frames given to the network, including those of its cache."""
         return WorkCounters(encoder_frames=self._frames)
 
     def insert_audio_chunk(self, audio: Floats) -> None:
@@ -98,11 +98,11 @@ class SortformerDiarizer:
         self._queue.append(audio.copy())
 
     def insert_silence(self, seconds: float) -> None:
-        """Advance the clock over a pause whose audio is left out."""
+        """Advance the clock by a pause, whose audio is left out."""
         self._queue.append(float(seconds))
 
     def process_iter(self, is_last: bool = False) -> list[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as Diarizer
-        """Return the spans that are certain by now, all with `is_last`; each span once."""
+        """Return the spans decided since the last call; with `is_last`, decide on all audio."""
         spans: list[SpeakerSpan] = []
         while self._queue:
             item = self._queue.popleft()
@@ -120,9 +120,9 @@ class SortformerDiarizer:
         return spans + self._finish() if is_last else spans
 
     def _finish(self) -> list[SpeakerSpan]:
-        """Decide on all audio received, and begin anew."""
+        """Decide on all audio received, and begin a new section."""
         spans = self._score(0) if self._received // HOP > self._scored else []
-        self._begin(self._before + self._received)
+        self._begin_section(self._first + self._received)
         return spans
 
     def _score(self, look_ahead: int) -> list[SpeakerSpan]:
@@ -134,7 +134,7 @@ class SortformerDiarizer:
         self._frames += frames
         self._scored += len(probabilities)
         self._audio = self._audio[self._scored * HOP - FFT // 2 - self._received :]
-        found = []
+        runs = []
         for output, scores in enumerate(probabilities.T):
             edges = np.flatnonzero(np.diff(scores > self._threshold, prepend=False, append=False))
             for begin, end in (first + edges).reshape(-1, 2).tolist():
@@ -143,14 +143,14 @@ class SortformerDiarizer:
                     turn = self._turns[output] = _Turn(begin, returned=begin)
                 turn.end = end
                 if end - turn.begin >= _SHORTEST:
-                    found.append((turn.returned, end, output))
+                    runs.append((turn.returned, end, output))
                     turn.returned = end
-        offset = self._before / SAMPLE_RATE + self._pauses
+        offset = self._first / SAMPLE_RATE + self._pauses
         return [
             SpeakerSpan(
                 self._numbers.setdefault(output, len(self._numbers)),
                 offset + begin * HOP / SAMPLE_RATE,
                 offset + end * HOP / SAMPLE_RATE,
             )
-            for begin, end, output in sorted(found)
+            for begin, end, output in sorted(runs)
         ]

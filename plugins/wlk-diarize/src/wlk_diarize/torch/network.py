@@ -1,4 +1,4 @@
-"""A Nemotron 3 Diarization of transformers as the network of any number of streams."""
+"""Run Nemotron 3 Diarization on transformers, for any number of streams."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 class TorchNetwork:
     """
-    The network of a checkpoint directory; the state of a stream is transformers' speaker cache.
+    The network in a checkpoint directory; transformers' speaker cache is the state of a stream.
 
     Raises:
-        ModelNotFoundError: the files are damaged, or contain other weights than the model has.
+        ModelNotFoundError: the files are damaged, or their weights do not match the model.
 
     """
 
@@ -36,7 +36,7 @@ class TorchNetwork:
                 f"{directory} could not be loaded as a Nemotron 3 Diarization of transformers: "
                 f"{reason(error)}; pull the model again"
             ) from error
-        self._lock = threading.Lock()  # concurrent passes would gain nothing and take more memory
+        self._lock = threading.Lock()  # concurrent passes are not faster, and need more memory
 
     def score(self, audio: Floats, state: Any, look_ahead: int) -> tuple[Floats, Any, int]:
         """Return the probabilities, the next state, and the frames encoded; see `Network`."""
@@ -61,22 +61,22 @@ class TorchNetwork:
 
 
 def _load(directory: Path, device: torch.device, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return the model, with every weight from its file, and its feature extractor."""
-    library: Any = transformers  # whose types are incomplete
+    """Return the model, with all weights loaded, and its feature extractor."""
+    library: Any = transformers  # its types are incomplete
     config = library.AutoConfig.from_pretrained(directory, trust_remote_code=False)
     if config.model_type != "nemotron3_diarization":
         raise ValueError(f"its model_type is {config.model_type}")
     extractor = library.AutoFeatureExtractor.from_pretrained(directory)
     audio = config.audio_config
-    found = extractor.feature_size, extractor.hop_length, extractor.n_fft, audio.subsampling_factor
-    if found != (audio.num_mel_bins, HOP, FFT, STACKED):
-        raise ValueError(f"it has frames of another kind, {found}")
-    with torch.device("meta"):  # without memory, however large it is declared
+    frames = extractor.feature_size, extractor.hop_length, extractor.n_fft, audio.subsampling_factor
+    if frames != (audio.num_mel_bins, HOP, FFT, STACKED):
+        raise ValueError(f"unsupported mel bins, hop, FFT size and stacking, {frames}")
+    with torch.device("meta"):  # needs no memory, however large a model the config declares
         model = library.AutoModelForAudioFrameClassification.from_config(config)
     weights = load_file(directory / "model.safetensors")
     model.load_state_dict(
         {name: weight.to(device, dtype) for name, weight in weights.items()}, assign=True
     )
-    tower = model.model.audio_tower  # whose frequencies are computed, and stay float32
+    tower = model.model.audio_tower  # its rotary frequencies are computed, and stay float32
     tower.rotary_emb = type(tower.rotary_emb)(audio).to(device)
     return model.eval().requires_grad_(False), extractor

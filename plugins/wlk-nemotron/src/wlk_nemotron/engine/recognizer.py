@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from wlk_nemotron.checkpoint import CheckpointSettings
     from wlk_nemotron.engine.words import EmittedToken
 
-MAX_CALL_FRAMES = 64  # encoder frames in one engine call; live audio comes one chunk at a time
-TAIL_FRAMES = 5  # of silence at least, after the end of an utterance: room for its last token
+MAX_CALL_FRAMES = 64  # encoder frames per engine call; live audio is decoded chunk by chunk
+TAIL_FRAMES = 5  # least silence after an utterance, in encoder frames: room for its last token
 
-FRAME_SAMPLES = 1280  # 80 ms: an encoder frame, eight mel frames of 10 ms
-MEL_SAMPLES = 160  # between two mel frames
-# A mel frame needs a transform of 512 samples centred on it.  Its window has 400 of them, so that
-# a frame can be computed before the last 56 are there.
+FRAME_SAMPLES = 1280  # an encoder frame of 80 ms, which is eight mel frames
+MEL_SAMPLES = 160  # samples between two mel frames: 10 ms
+# A mel frame is a transform of 512 samples centred on it.  The window covers only 400 of them, so a
+# frame can be computed before the last 56 have arrived.
 MARGIN = 256
 WINDOW_MARGIN = 200
 
 
 class StreamState(Protocol):
-    """The caches of encoder and transducer after a chunk: a value, never changed in place."""
+    """The caches of encoder and transducer after a chunk, never changed in place."""
 
     @property
     def nbytes(self) -> int:
@@ -43,16 +43,16 @@ class StreamState(Protocol):
 @attrs.frozen(kw_only=True, eq=False)
 class ChunkRequest:
     """
-    The next chunks of an utterance for the engine, which keeps nothing of the stream.
+    The next chunks of an utterance for the engine, which keeps no state of the stream.
 
     Attributes:
-        audio: float32[160 m + 352], of m mel frames: 8 for each encoder frame, but for the
-            first chunk of an utterance, which has 7 fewer.
+        audio: float32[160 m + 352] for m mel frames: 8 per encoder frame, and 7 fewer in the
+            first chunk of an utterance.
         first_frame: number of the first encoder frame in the utterance.
-        frames: how many there are, a multiple of `chunk_frames`.
-        chunk_frames: encoder frames that see each other, and none of later chunks.
+        frames: number of encoder frames, a multiple of `chunk_frames`.
+        chunk_frames: encoder frames per chunk; none attends to a later chunk.
         prompt: number of the prompt for the language.
-        state: what the last call returned, unchanged; None at the start of an utterance.
+        state: the state returned by the last call; None at the start of an utterance.
 
     """
 
@@ -64,23 +64,23 @@ class ChunkRequest:
     state: Any
 
 
-#: tokens in the order of their frames, new state and work of a request
+#: the tokens in the order of their frames, the new state and the work of a request
 ChunkAnswer: TypeAlias = "tuple[Sequence[EmittedToken], StreamState, WorkCounters]"
 
 
 class NemotronRecognizer:
     """
-    Recognise audio in chunks of encoder frames of 80 ms, as long as the look-ahead.
+    Recognise audio in chunks of encoder frames, each as long as the look-ahead.
 
-    Chunks lie on a fixed grid from the start of the utterance, so that no cut of the audio changes
-    them.  One call of `step` decodes the complete ones, up to MAX_CALL_FRAMES.  A complete
-    utterance is followed by silence until all of its text came.
+    Chunks lie on a fixed grid from the start of the utterance, whatever the pieces in which audio
+    arrives.  One call of `step` decodes the complete ones, up to MAX_CALL_FRAMES.  A complete
+    utterance is padded with silence until all of its text is emitted.
 
     Args:
         decode: the engine call.
-        settings: of the checkpoint.
-        chunk_frames: encoder frames of a chunk.
-        language: the code that the stream is forced to; None to detect it.
+        settings: the settings of the checkpoint.
+        chunk_frames: encoder frames per chunk.
+        language: the code of the forced language; None to detect it.
 
     """
 
@@ -103,18 +103,18 @@ class NemotronRecognizer:
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """The growing word, as far as it was emitted."""
+        """The growing word, as far as it has been emitted."""
         pending = self._words.pending
         return () if pending is None else (pending,)
 
     @property
     def language(self) -> str | None:
-        """The language forced, or that of the last tag the model emitted."""
+        """The forced language, or that of the last tag that the model emitted."""
         return self._forced or self._detected
 
     @property
     def work(self) -> WorkCounters:
-        """The engine's work, added up."""
+        """The total work of the engine."""
         return self._work
 
     @property
@@ -123,11 +123,11 @@ class NemotronRecognizer:
         return self._buffer.nbytes + (0 if self._state is None else self._state.nbytes)
 
     def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the audio that waits for the engine."""
+        """Append float32[n] to the audio to be decoded."""
         self._buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Decode the complete chunks; at the end of a complete utterance the rest of it."""
+        """Decode the complete chunks; if there are none and *is_last*, the rest of the audio."""
         if self._is_padded:
             return None
         # The last mel frame of encoder frame k is centred on its end, sample 1280 k.
@@ -154,14 +154,14 @@ class NemotronRecognizer:
         """
         Return the end of the next call: complete chunks up to encoder frame *available*.
 
-        The number of chunks is a power of two, so that calls have few shapes.
+        The number of chunks is a power of two, so that the calls have few different shapes.
         """
         chunks = min(available - self._frames, MAX_CALL_FRAMES) // self._chunk_frames
-        taken = 1 << (chunks.bit_length() - 1) if chunks > 0 else 0
-        return self._frames + taken * self._chunk_frames
+        count = 1 << (chunks.bit_length() - 1) if chunks > 0 else 0
+        return self._frames + count * self._chunk_frames
 
     def _decode_rest(self) -> Step:
-        """Decode the rest of a complete utterance and silence, all of it or nothing."""
+        """Decode the rest of a complete utterance, and silence after it; all of it or nothing."""
         end = -(-self._buffer.end // FRAME_SAMPLES) + 1 + TAIL_FRAMES
         end += -end % self._chunk_frames
         start, state = self._frames, self._state
@@ -176,7 +176,7 @@ class NemotronRecognizer:
         return self._commit(tokens, state, total, stop=end, is_padded=True)
 
     def _decode_frames(self, start: int, stop: int, state: StreamState | None) -> ChunkAnswer:
-        """Decode encoder frames; the mel frames of frame k are 8 k - 7 up to 8 k."""
+        """Decode encoder frames *start* to *stop*; frame k has the mel frames 8 k - 7 to 8 k."""
         first = max(0, (start - 1) * FRAME_SAMPLES + MEL_SAMPLES)
         request = ChunkRequest(
             audio=self._audio(first - MARGIN, (stop - 1) * FRAME_SAMPLES + MARGIN),
@@ -189,7 +189,7 @@ class NemotronRecognizer:
         return self._decode(request)
 
     def _audio(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return samples of the utterance, zeros outside of it."""
+        """Return samples *start* to *stop* of the utterance, with zeros outside it."""
         audio = np.zeros(stop - start, dtype=np.float32)
         first, end = max(start, 0), min(stop, self._buffer.end)
         if first < end:
@@ -205,7 +205,7 @@ class NemotronRecognizer:
         stop: int,
         is_padded: bool = False,
     ) -> Step:
-        """Adopt the engine's output; nothing changes before all of it was read."""
+        """Adopt the engine's output: commit its words and drop the audio behind them."""
         words: list[Word] = []
         for token in tokens:
             self._detected = self._settings.languages.get(token.id) or self._detected

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FRAME_SECONDS = 0.08
-# A word is final when the next one begins, or so many frames after its last token.  The tokens of
-# a word follow each other within a few frames; one that comes later still joins the text without
-# a space, as a token of its own.
+# A word is final when the next one begins, or this many frames after its last token.  The tokens
+# of a word follow each other within a few frames; a later one still joins the text without a space,
+# but as a word of its own.
 SETTLED_FRAMES = 3
-LEAD_FRAMES = 12  # by which a space may precede the text of its word
+LEAD_FRAMES = 12  # most frames by which a space precedes the start of its word
 MIN_PROBABILITY = 1e-30  # its logarithm is finite
 
 
@@ -35,21 +35,21 @@ class WordAssembler:
     """
     Assemble the words of an utterance, token by token.
 
-    Frame *k* is emitted for the 80 ms of audio that end at 0.08 k s, the newest that its eight mel
-    frames contain; its look-ahead comes after.  A word starts with those of its first token and
-    ends with those of its last one.
+    Frame *k* stands for the 80 ms of audio that end at 0.08 k s, the newest in its mel frames;
+    the look-ahead comes after them.  A word starts with the frame of its first token and ends with
+    that of its last one.
     """
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self._pieces = pieces
         self._text = ""
         self._first = self._last = 0  # frames of the growing word
-        self._surprise = 0.0  # of its tokens: the sum of -log of the probabilities
+        self._surprise = 0.0  # sum of -log(probability) over its tokens
         self._tokens = 0
 
     @property
     def pending(self) -> Word | None:
-        """The growing word; a lone space belongs to the word that follows, and is none."""
+        """The growing word; None for a lone space, which belongs to the word that follows."""
         if not self._text.strip():
             return None
         return Word(
@@ -83,7 +83,7 @@ class WordAssembler:
         return self.finish() if is_settled else []
 
     def finish(self) -> list[Word]:
-        """Return the growing word, which is complete."""
+        """Complete the growing word and return it, if there is one."""
         word = self.pending
         self._text, self._surprise, self._tokens = "", 0.0, 0
         return [] if word is None else [word]

@@ -1,1 +1,1 @@
-"""The modules of transformers as the network of a Nemotron engine, for several streams at once."""
+"""Run Nemotron ASR on torch, with the modules of transformers."""

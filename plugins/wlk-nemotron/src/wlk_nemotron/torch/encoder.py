@@ -1,9 +1,9 @@
 """
 Run the cache-aware FastConformer of transformers over the next chunks of several streams.
 
-Its own forward pass has one cache length for all rows.  So its modules are called one by one, but
-for attention, whose keys and values are in a pool (Noroozi et al., "Stateful Conformer with
-Cache-based Inference for Streaming Automatic Speech Recognition", arXiv:2312.17279).
+Its own forward pass allows only one cache length for all rows.  So its modules are called one by
+one, except attention, which runs here on keys and values in a pool (Noroozi et al., "Stateful
+Conformer with Cache-based Inference for Streaming Automatic Speech Recognition", arXiv:2312.17279).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Layout = tuple[tuple[str, tuple[int, ...]], ...]  #: names and shapes of the ten
 
 @attrs.frozen(kw_only=True, eq=False)
 class PackedTensors:
-    """Named tensors of several rows side by side, [rows, elements], so that a row is one tensor."""
+    """Named tensors of several rows, packed as [rows, elements] so that a row is one tensor."""
 
     layout: Layout
     values: Tensor
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> PackedTensors:
-        """Pack tensors, [rows, ...] each."""
+        """Pack *tensors*, each [rows, ...]."""
         layout = tuple((name, tuple(tensor.shape[1:])) for name, tensor in tensors.items())
         return cls(
             layout=layout, values=torch.cat([tensor.flatten(1) for tensor in tensors.values()], 1)
@@ -55,9 +55,9 @@ class PackedTensors:
 
 class Paddings:
     """
-    The last frames in front of each causal convolution, before and after a pass.
+    The last input frames of each causal convolution, before and after a pass.
 
-    It stands for the padding cache of transformers, which is changed in place and has no rows.
+    It replaces the padding cache of transformers, which is changed in place and not kept per row.
 
     Args:
         before: [rows, channels, frames, ...] by the key of the convolution; empty at the start of
@@ -70,9 +70,9 @@ class Paddings:
         self.after: dict[str, Tensor] = {}
 
     def update(self, states: Tensor, key: str, convolution: Any) -> Tensor:
-        """Return *states*, [rows, channels, frames, ...], with the frames in front of them."""
+        """Return *states*, [rows, channels, frames, ...], with the frames before them."""
         before = self._before.get(key)
-        if before is None:  # strided convolutions begin with more zeros than they keep frames
+        if before is None:  # strided convolutions start with more zeros than the frames they keep
             shape = list(states.shape)
             shape[2] = getattr(convolution, "left_pad_init", convolution.left_pad)
             before = states.new_zeros(shape)
@@ -111,8 +111,8 @@ class Encoder:
         """
         Return the keys of relative positions for each layer, [heads, size, positions].
 
-        They go from the longest way back to the longest way ahead.  Computed for each call, they
-        would cost more than all the rest of a short chunk.
+        The positions go from the farthest back to the farthest ahead.  Computing the keys in each
+        call would cost more than everything else in a short chunk.
         """
         encoder, pool = self._encoder, self.pool
         shape = (1, MAX_CALL_FRAMES, encoder.config.hidden_size)
@@ -141,9 +141,9 @@ class Encoder:
 
         Args:
             mel: [rows, mel frames, mels].
-            caches: of each row.
-            paddings: of all rows.
-            chunk_frames: encoder frames of a chunk.
+            caches: the KV cache of each row.
+            paddings: those of all rows.
+            chunk_frames: encoder frames per chunk.
 
         """
         encoder = self._encoder
@@ -155,28 +155,28 @@ class Encoder:
             chunk_frames=chunk_frames,
             left=self._left // chunk_frames * chunk_frames,
         )
-        pairs = enumerate(zip(encoder.layers, self._relative_keys, strict=True))
-        for index, (layer, keys) in pairs:
+        layers = zip(encoder.layers, self._relative_keys, strict=True)
+        for index, (layer, keys) in enumerate(layers):
             states = states + 0.5 * layer.feed_forward1(layer.norm_feed_forward1(states))
             normal = layer.norm_self_att(states)
             states = states + attention.attend(index, layer.self_attn, normal, keys)
             states = states + layer.conv(layer.norm_conv(states), padding_cache=paddings)
             states = states + 0.5 * layer.feed_forward2(layer.norm_feed_forward2(states))
             states = layer.norm_out(states)
-        return states, [cache.extended(0) for cache in attention.caches]  # without older chunks
+        return states, [cache.extended(0) for cache in attention.caches]  # trimmed to the window
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class _ChunkAttention:
     """
-    The new frames of several rows on their way through the layers.
+    The self-attention of several rows in one pass, from layer to layer.
 
-    A frame attends to its chunk, all of it, and to whole chunks before.  Rows are aligned at their
+    A frame attends to all of its chunk, and to whole chunks before it.  Rows are aligned at their
     newest frame, so that relative positions are the same in all of them.
     """
 
     pool: KVPool
-    caches: list[KVCache]  #: of each row, with its new frames
+    caches: list[KVCache]  #: the KV cache of each row, with its new frames
     fresh: Tensor  #: int64[rows * frames], the places where keys and values are written
     numbers: Tensor  #: int64[rows, keys], the places of each row
     hidden: Tensor  #: bool[rows, 1, frames, keys], true where a frame does not attend to a key
@@ -185,7 +185,7 @@ class _ChunkAttention:
     def of(
         cls, pool: KVPool, caches: list[KVCache], *, frames: int, chunk_frames: int, left: int
     ) -> _ChunkAttention:
-        """Return the attention of *frames* new ones, with which *caches* are extended already."""
+        """Return the attention for *caches* that are already extended by *frames* new frames."""
         held = np.array([min(len(cache.places), left + frames) for cache in caches])
         width = int(held.max())
         numbers = np.zeros((len(caches), width), np.int64)
@@ -207,7 +207,7 @@ class _ChunkAttention:
         )
 
     def attend(self, index: int, attention: Any, states: Tensor, relative_keys: Tensor) -> Tensor:
-        """Return the self-attention of layer *index*, [rows, frames, width]; fills the pool."""
+        """Return the self-attention of layer *index*, [rows, frames, width], and fill the pool."""
         frames, width = states.shape[1], self.numbers.shape[1]
         queries, keys, values = (
             project(states).unflatten(2, (-1, attention.head_dim))
@@ -231,7 +231,7 @@ class _ChunkAttention:
 
 def _shifted(scores: Tensor) -> Tensor:
     """
-    Return [..., frames, keys] of scores by relative position, [..., frames, keys + frames - 1].
+    Convert scores by relative position, [..., frames, keys + frames - 1], to [..., frames, keys].
 
     Key *j* is at position ``frames - 1 - i + j`` of row *i* (Dai et al., "Transformer-XL", 2019,
     appendix B).

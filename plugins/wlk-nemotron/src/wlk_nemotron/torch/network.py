@@ -1,4 +1,4 @@
-"""A Nemotron model of transformers as the engine of any number of streams."""
+"""Run a Nemotron model of transformers for any number of streams."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _OUTPUT, _HIDDEN, _CELL = "decoder.output", "decoder.hidden", "decoder.cell"
 
 @attrs.frozen(kw_only=True, eq=False)
 class TorchState:
-    """What a stream keeps between two chunks; see StreamState."""
+    """The state of a stream between two chunks; see StreamState."""
 
     kv_cache: KVCache
     layout: Layout
-    tensors: Tensor  #: [elements], the convolutions' paddings and the prediction network
+    tensors: Tensor  #: [elements], the paddings and the state of the prediction network
 
     @property
     def nbytes(self) -> int:
@@ -49,7 +49,7 @@ class NemotronEngine:
     Args:
         model: a Nemotron3_5AsrForRNNT or a NemotronAsrStreamingForRNNT.
         extractor: its NemotronAsrStreamingFeatureExtractor.
-        settings: what its checkpoint declares.
+        settings: the settings of its checkpoint.
 
     """
 
@@ -66,10 +66,10 @@ class NemotronEngine:
 
     def decode_batch(self, requests: Sequence[ChunkRequest]) -> list[ChunkAnswer]:
         """
-        Decode the next chunks of several streams, those of equal shape in common passes.
+        Decode the next chunks of several streams, those of equal shape in shared passes.
 
         The answers are those of each request alone, up to rounding.  If it raises, every request
-        can be made again.
+        can be repeated.
         """
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for index, request in enumerate(requests):
@@ -82,7 +82,7 @@ class NemotronEngine:
         return [answers[index] for index in range(len(requests))]
 
     def _decode_group(self, requests: Sequence[ChunkRequest]) -> list[ChunkAnswer]:
-        """Decode requests of one chunk length and as many mel frames, all first ones or none."""
+        """Decode requests of equal shape; either all are the first of an utterance, or none is."""
         before, states = self._unpacked([request.state for request in requests])
         mel = self._log_mel(requests)
         paddings = Paddings(before)
@@ -113,7 +113,7 @@ class NemotronEngine:
                 EmittedToken(token_id, request.first_frame + frame, probability)
                 for frame, token_id, probability in row.tokens
             ]
-            # A copy: a view would keep the tensors of all rows as long as one of them waits.
+            # A copy: a view would keep the tensors of all rows as long as any one is in use.
             state = TorchState(kv_cache=cache, layout=packed.layout, tensors=tensors.clone())
             work = WorkCounters(
                 encoder_frames=mel.shape[1],
@@ -127,7 +127,7 @@ class NemotronEngine:
     def _unpacked(
         self, states: Sequence[TorchState | None]
     ) -> tuple[dict[str, Tensor], TransducerStates]:
-        """Return the paddings and the states of the prediction network of all rows."""
+        """Return the paddings and the states of the prediction network for all rows."""
         if states[0] is None:
             return {}, initial_states(self.model, len(states))
         packed = PackedTensors(
@@ -135,7 +135,7 @@ class NemotronEngine:
             values=torch.stack([state.tensors for state in states if state is not None]),
         )
         tensors = packed.unpacked()
-        own = (tensors.pop(name) for name in (_OUTPUT, _HIDDEN, _CELL))  # views of a new tensor
+        own = (tensors.pop(name) for name in (_OUTPUT, _HIDDEN, _CELL))  # of a copy: can be changed
         return tensors, TransducerStates(*own)
 
     def _log_mel(self, requests: Sequence[ChunkRequest]) -> Tensor:
@@ -144,7 +144,7 @@ class NemotronEngine:
         audio = torch.stack([torch.from_numpy(request.audio) for request in requests])
         audio = audio.to(self.model.device)
         if extractor.preemphasis is not None:
-            # The first sample of a chunk has none before it, and a weight of zero.
+            # The first sample has none before it, but its weight in the window is zero.
             audio[:, 1:] -= extractor.preemphasis * audio[:, :-1].clone()
         spectrum = torch.stft(
             audio,
@@ -159,7 +159,7 @@ class NemotronEngine:
         return torch.log(energies + 2.0**-24).transpose(1, 2).to(self.model.dtype)
 
     def _prompted(self, encoded: Tensor, prompts: Tensor) -> Tensor:
-        """Return encoder frames for the joint network, told which language was asked for."""
+        """Return the encoder frames for the joint network, with the requested language."""
         model = self.model
         if hasattr(model, "prompt_projector"):
             asked = functional.one_hot(prompts, model.config.num_prompts).to(encoded.dtype)

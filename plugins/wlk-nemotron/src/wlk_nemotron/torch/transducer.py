@@ -1,4 +1,4 @@
-"""Greedy decoding of a transducer over encoder frames of several streams."""
+"""Decode a transducer greedily over the encoder frames of several streams."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-BLOCK_FRAMES = 16  # scored at a time: bounds the memory of scores over a large vocabulary
+BLOCK_FRAMES = 16  # frames scored at a time, to bound the memory of scores over the vocabulary
 
 
 @attrs.define(eq=False)
 class TransducerStates:
-    """The state of the prediction network of each row: its output, and that of its LSTM."""
+    """The state of the prediction network for each row: its output, and the state of its LSTM."""
 
     output: Tensor  #: [rows, width]
     hidden: Tensor  #: [rows, layers, width]
     cell: Tensor  #: [rows, layers, width]
 
     def advance(self, decoder: Any, rows: Tensor, ids: Tensor) -> None:
-        """Take the next token of some rows, both int64[n]."""
+        """Feed the next tokens *ids* of some *rows*, both int64[n]."""
         embedded = decoder.embedding(ids)[:, None]
         before = tuple(
             state[rows].transpose(0, 1).contiguous() for state in (self.hidden, self.cell)
@@ -37,17 +37,17 @@ class TransducerStates:
 
 @attrs.define(eq=False)
 class DecodedRow:
-    """What decoding has found in a row, and its work."""
+    """The tokens decoded in a row so far, and the work for them."""
 
     tokens: list[tuple[int, int, float]] = attrs.field(factory=list)  #: frame, id, probability
     next_frame: int = 0
-    symbols: int = 0  #: emitted by `next_frame` so far
+    symbols: int = 0  #: emitted at `next_frame` so far
     passes: int = 0
     positions: int = 0
 
 
 def initial_states(model: Any, rows: int) -> TransducerStates:
-    """Return the states before the first token: those after a blank."""
+    """Return the states before the first token, which are those after a blank."""
     config, like = model.config, model.decoder.embedding.weight
     width, layers = config.decoder_hidden_size, config.num_decoder_layers
     states = TransducerStates(
@@ -55,24 +55,24 @@ def initial_states(model: Any, rows: int) -> TransducerStates:
         like.new_zeros(rows, layers, width),
         like.new_zeros(rows, layers, width),
     )
-    every = torch.arange(rows, device=like.device)
-    states.advance(model.decoder, every, torch.full_like(every, config.blank_token_id))
+    all_rows = torch.arange(rows, device=like.device)
+    states.advance(model.decoder, all_rows, torch.full_like(all_rows, config.blank_token_id))
     return states
 
 
 def decode_frames(model: Any, frames: Tensor, states: TransducerStates) -> list[DecodedRow]:
     """
-    Return the most probable token of each row at each frame, until it is blank; moves *states*.
+    Return the most probable tokens of each row at each frame, up to a blank.
 
-    A token moves a row to its next state and stays at its frame; a blank moves it to the next
+    A token advances the state of its row and stays at its frame; a blank moves on to the next
     frame, and so do `max_symbols_per_step` tokens (Graves, "Sequence Transduction with Recurrent
     Neural Networks", 2012).  A blank changes no state, so all frames up to the next token are
     scored in one pass.
 
     Args:
-        model: with `joint` and `decoder`.
+        model: a transducer with `joint` and `decoder`.
         frames: [rows, frames, width].
-        states: of the rows, changed in place.
+        states: the states of the rows, changed in place.
 
     """
     decoded = [DecodedRow() for _ in range(len(frames))]
@@ -89,7 +89,7 @@ def _decode_block(
     while waiting := [number for number, row in enumerate(decoded) if row.next_frame < stop]:
         first = min(decoded[number].next_frame for number in waiting)
         rows = torch.tensor(waiting, device=frames.device)
-        begins = torch.tensor(
+        starts = torch.tensor(
             [decoded[number].next_frame - first for number in waiting], device=frames.device
         )
         scores = model.joint(
@@ -98,7 +98,7 @@ def _decode_block(
         )
         emitting: list[int] = []
         for number, (place, token_id, probability) in zip(
-            waiting, _next_tokens(scores, begins, model.config.blank_token_id), strict=True
+            waiting, _next_tokens(scores, starts, model.config.blank_token_id), strict=True
         ):
             row = decoded[number]
             row.passes += 1
@@ -122,22 +122,22 @@ def _decode_block(
             )
 
 
-def _next_tokens(scores: Tensor, begins: Tensor, blank: int) -> list[list[float]]:
+def _next_tokens(scores: Tensor, starts: Tensor, blank: int) -> list[list[float]]:
     """
-    Return frame, id and probability of the first token of each row that is not blank.
+    Return frame, id and probability of the first token of each row that is not a blank.
 
-    The frame is the number of frames where there is none.  All come to the host in one transfer.
+    If there is none, the frame is the number of frames.  All rows reach the host in one transfer.
 
     Args:
         scores: [rows, frames, vocabulary].
-        begins: int64[rows], the first frame to look at.
-        blank: the id that is none.
+        starts: int64[rows], the first frame to look at.
+        blank: the id of the blank.
 
     """
     count = scores.shape[1]
     best, ids = scores.max(-1)
     places = torch.arange(count, device=scores.device)
-    is_token = (ids != blank) & (places >= begins[:, None])
+    is_token = (ids != blank) & (places >= starts[:, None])
     place = torch.where(is_token, places, count).amin(1)
     rows, at = torch.arange(len(scores), device=scores.device), place.clamp(max=count - 1)
     surprise = scores[rows, at].float().logsumexp(-1) - best[rows, at].float()

@@ -1,4 +1,4 @@
-"""Load the model of a checkpoint directory with transformers, complete or not at all."""
+"""Load a checkpoint with transformers, and refuse one that is incomplete or damaged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     Load a Nemotron ASR model for inference.
 
     Raises:
-        ModelNotFoundError: the files are damaged, or contain other weights than the model has.
+        ModelNotFoundError: the files are damaged, or their weights do not fit the model.
         BackendUnavailable: the model does not fit into memory.
 
     """
@@ -92,27 +92,27 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
 
 
 def _check_complete(directory: Path, report: dict[str, Any]) -> None:
-    """Refuse other weights than the model has: transformers fills in random ones, or drops them."""
+    """Refuse weights that do not fit: transformers fills gaps at random, and drops the rest."""
     missing, mismatched = sorted(report["missing_keys"]), sorted(report["mismatched_keys"])
     unexpected = sorted(report["unexpected_keys"])
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        fault = f"it lacks {missing[0]}{more}"
+        fault = f"they lack {missing[0]}{more}"
     elif mismatched:
         name, shape, expected = mismatched[0]
         fault = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
     elif unexpected:
-        fault = f"config.json declares no {unexpected[0]}, which it has"
+        fault = f"config.json does not declare {unexpected[0]}"
     else:
         return
     raise ModelNotFoundError(
-        f"the weights in {directory} are not those of the model: {fault}; pull the model again"
+        f"the weights in {directory} do not fit the model: {fault}; pull the model again"
     )
 
 
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Switch off the progress bars and tables of transformers, and restore its settings."""
+    """Switch off the progress bars and tables of transformers, and restore them at the end."""
     settings: Any = transformers_logging
     had_bars, level = settings.is_progress_bar_enabled(), settings.get_verbosity()
     settings.disable_progress_bar()

@@ -42,22 +42,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scores = _import_score_clips()(
             options.model, clips, device=options.device, cache_dir=options.cache_dir
         )
-        found = choose(scores, options.model, clips=len(clips))
-        options.output.write_text(found.to_json(), encoding="utf-8")
+        heads = choose(scores, options.model, clips=len(clips))
+        options.output.write_text(heads.to_json(), encoding="utf-8")
     except (WLKError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- a command's own output
         return 1
-    print(found.to_json(), end="")  # noqa: T201 -- as above
+    print(heads.to_json(), end="")  # noqa: T201 -- as above
     return 0
 
 
 def _import_score_clips() -> Callable[..., Scores]:
-    """Import torch and transformers; a broken installation of them may raise anything."""
+    """Import torch and transformers; a broken installation of either can raise anything."""
     try:
         from wlk_qwen3_simul.detect_heads.clips import score_clips  # noqa: PLC0415 -- imports torch
     except Exception as error:
         raise BackendUnavailable(
-            f"finding heads takes torch and transformers: {reason(error)}; "
+            f"finding heads needs torch and transformers: {reason(error)}; "
             f"{QWEN3_SIMUL.requires['torch']}"
         ) from error
     return score_clips

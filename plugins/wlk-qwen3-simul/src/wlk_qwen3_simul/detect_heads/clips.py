@@ -1,4 +1,4 @@
-"""Score the heads of a model over clips with known word times, one forward a clip."""
+"""Score the heads of a model on clips with known word times, with one forward per clip."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.detect_heads.manifest import Clip
 
-SLACK_SECONDS = 0.1  # that a word may end after its audio
+SLACK_SECONDS = 0.1  # by which the last word may end after its clip
 
 
 def score_clips(
@@ -72,7 +72,7 @@ def _decode(clip: Clip) -> NDArray[np.float32]:
     seconds = len(audio) / SAMPLE_RATE
     if clip.words and clip.words[-1].end > seconds + SLACK_SECONDS:
         raise OptionError(
-            f"{clip.audio} is {seconds:.2f} s long, and the manifest has a word in it that ends at "
+            f"{clip.audio} is {seconds:.2f} s long, but its last word in the manifest ends at "
             f"{clip.words[-1].end:g} s"
         )
     return audio
@@ -89,8 +89,8 @@ def attention_of_all_heads(
     """
     Return float32[layers, heads, rows, audio tokens]: a softmax over the audio alone.
 
-    The decoder is given the ids *before* and *after* float32[n] of *audio*, and returns the
-    attention of the last *rows* positions: each predicts a token, and is fed the one before it.
+    The decoder is given *audio*, float32[n], between the ids *before* and *after*.  The rows are
+    its last positions: the input of each is the token before the one that it predicts.
     """
     encoder = IncrementalEncoder(TorchNetwork(model, alignment_heads=()))
     windows = encoder.encode(audio, first_sample=0).windows
@@ -103,11 +103,11 @@ def attention_of_all_heads(
         (len(before), len(before) + len(encoded)),
     )
     with torch.inference_mode():
-        first, last = (
+        prefix, suffix = (
             decoder.embed_tokens(torch.tensor(ids, device=encoded.device))
             for ids in (before, after)
         )
-        embedded = torch.cat([first, encoded, last])[None]
+        embedded = torch.cat([prefix, encoded, suffix])[None]
         decoder(inputs_embeds=embedded, use_cache=False, attention_capture=capture)
     attention: NDArray[np.float32] = torch.stack(capture.weights).float().cpu().numpy()
     return attention

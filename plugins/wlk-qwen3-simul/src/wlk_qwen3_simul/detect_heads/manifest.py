@@ -1,4 +1,4 @@
-"""The manifest: clips with their transcripts and word times, one JSON object a line."""
+"""Read a manifest: clips with their transcripts and word times, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clip:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The words with their spaces: joined, they are the transcript."""
+        """The words with the spaces before them; joined, they are the transcript."""
         space = "" if self.language in _UNSPACED else " "
         return tuple(
             word.text if index == 0 else space + word.text for index, word in enumerate(self.words)
@@ -50,7 +50,7 @@ class Clip:
 
 def read_manifest(path: Path) -> tuple[Clip, ...]:
     """
-    Read one JSON object a line: audio (relative to the manifest), language, words with times.
+    Read one JSON object per line: audio (relative to the manifest), language, words with times.
 
     Raises:
         OptionError: a line is invalid, or its times go back; the message shows a valid line.
@@ -70,30 +70,30 @@ def read_manifest(path: Path) -> tuple[Clip, ...]:
 
 class _Line(Struct):
     audio: _Text
-    words: list[ClipWord | tuple[_Text, float, float]]  # as here, and as in manifests of wlk-bench
+    words: list[ClipWord | tuple[_Text, float, float]]  # the latter in manifests of wlk-bench
     language: str = "en"
 
 
 def _clip(line: str, path: Path, number: int) -> Clip:
     place = f"{path}, line {number}"
     try:
-        found = decode(line, type=_Line)
+        entry = decode(line, type=_Line)
     except (ValueError, RecursionError) as error:
         raise OptionError(
             f"{place}: expected something like {EXAMPLE}, got {line[:200]!r} ({error})"
         ) from None
-    if found.language not in LANGUAGES:
+    if entry.language not in LANGUAGES:
         raise OptionError(
-            f"{place}: expected language as one of {', '.join(LANGUAGES)}, got {found.language!r}"
+            f"{place}: expected language as one of {', '.join(LANGUAGES)}, got {entry.language!r}"
         )
-    words = [word if isinstance(word, ClipWord) else ClipWord(*word) for word in found.words]
+    words = [word if isinstance(word, ClipWord) else ClipWord(*word) for word in entry.words]
     floor = 0.0
     for word in words:
         if not floor <= word.start < word.end:
             raise OptionError(
-                f"{place}: the word {word.text!r} from {word.start:g} to {word.end:g} s begins "
-                "before the word in front of it, or never ends"
+                f"{place}: the word {word.text!r} from {word.start:g} to {word.end:g} s starts "
+                "before the previous word, or does not end after its start"
             )
         floor = word.start
     words = [attrs.evolve(word, text=word.text.strip()) for word in words]
-    return Clip(audio=path.parent / found.audio, language=found.language, words=tuple(words))
+    return Clip(audio=path.parent / entry.audio, language=entry.language, words=tuple(words))

@@ -1,4 +1,4 @@
-"""Scores of decoder heads, corrected for chance, and the heads that they justify."""
+"""Score decoder heads, corrected for chance, and choose the alignment heads among them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.alignment_heads import Row
 
-TOLERANCE = 0.1  # seconds beside a word that still count as in it: an audio token is 0.08 s long
-MIN_BEST_SCORE = 0.2  # a best score below it is too close to chance to commit words by
+TOLERANCE = 0.1  # seconds around a word that still count as a hit: an audio token is 0.08 s long
+MIN_BEST_SCORE = 0.2  # if the best score is lower, words cannot be committed by attention
 MAX_HEADS = 20  # as many as in the published lists
-MIN_SHARE = 0.8  # of the best score
+MIN_SHARE = 0.8  # lowest score of a chosen head, as a share of the best score
 
 
 @attrs.define(eq=False)
 class Scores:
     """
-    Hits of every head under either convention, added up over clips.
+    The hits of every head under each convention, summed over clips.
 
     Attributes:
         hits: int64[layers, heads] by row; see Row.
@@ -52,12 +52,12 @@ class Scores:
 
     def add(self, attention: NDArray[np.float32], spans: Sequence[tuple[float, float]]) -> None:
         """
-        Count a clip.
+        Add the hits of one clip.
 
         Args:
-            attention: float32[layers, heads, tokens + 1, audio]: row i predicts text token i, and
-                row i + 1 is the step that it is fed at.
-            spans: seconds from the start of the audio in which the word of each token is spoken.
+            attention: float32[layers, heads, tokens + 1, audio]: row i predicts text token i, which
+                is the input of row i + 1.
+            spans: start and end of the word of each token, in seconds from the start of the audio.
 
         """
         peaks = attention.argmax(axis=-1)
@@ -72,7 +72,7 @@ class Scores:
 
     @property
     def chance(self) -> float:
-        """Share of the tokens that a head hits which attends to random audio."""
+        """Expected share of hits of a head that attends to random audio."""
         return self.expected / max(self.tokens, 1)
 
     def corrected(self, row: Row) -> NDArray[np.float64]:
@@ -82,14 +82,14 @@ class Scores:
 
 
 def token_seconds(count: int) -> NDArray[np.float64]:
-    """Return float64[count, 2]: the seconds at which each audio token begins and ends."""
+    """Return float64[count, 2]: the start and end of each audio token, in seconds."""
     starts = np.array([frame_of_token(token) for token in range(count + 1)]) * FRAME_SECONDS
     return np.stack([starts[:-1], starts[1:]], axis=1)
 
 
 def choose(scores: Scores, model: str, *, clips: int) -> AlignmentHeads:
     """
-    Return the heads of the better convention that are close to the best one, the best first.
+    Return the heads of the better convention that score close to the best one, best first.
 
     Raises:
         OptionError: every head scores close to chance.

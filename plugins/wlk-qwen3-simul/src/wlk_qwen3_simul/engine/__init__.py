@@ -1,1 +1,1 @@
-"""Decoding of Qwen3-ASR streams without a framework: everything that runs on a Network."""
+"""Decode Qwen3-ASR streams on any Network, without importing a framework."""

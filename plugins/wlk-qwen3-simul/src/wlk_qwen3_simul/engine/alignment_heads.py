@@ -1,4 +1,4 @@
-"""Alignment heads: the decoder heads that attend to the spoken word, their files, their search."""
+"""Find and read the alignment heads of a model: decoder heads that attend to the spoken word."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 DETECT_COMMAND = "python -m wlk_qwen3_simul.detect_heads"
-HEADS_FILE = "alignment_heads.json"  #: of a checkpoint, beside its config.json
-MAX_COMPACT = 20  # of the heads in a file of whisperlivekit; as many as in the published lists
-# Widths of the published decoders, which have the same number of layers and heads.
-_OF_WIDTH = {1024: "Qwen/Qwen3-ASR-0.6B", 2048: "Qwen/Qwen3-ASR-1.7B"}
+HEADS_FILE = "alignment_heads.json"  #: in a checkpoint, beside config.json
+MAX_COMPACT = 20  # heads used from a whisperlivekit file; the published lists have as many
+# The published decoders have equal numbers of layers and heads; their widths tell them apart.
+_MODEL_BY_WIDTH = {1024: "Qwen/Qwen3-ASR-0.6B", 2048: "Qwen/Qwen3-ASR-1.7B"}
 _REMEDY = f"{DETECT_COMMAND} writes such files"
 _LIST = re.compile(r"(predict|self):\s*\d+\.\d+(\s*,\s*\d+\.\d+)*\s*", re.ASCII)
 _PUBLISHED = resources.files("wlk_qwen3_simul") / "heads"
-# The repositories that have the published weights: Qwen's and its -hf twin, and the conversions of
-# mlx-community.  Another owner may have trained further, which may have moved the heads.
+# The repositories with the published weights: Qwen's, their -hf twins, and the conversions of
+# mlx-community.  Another owner may have fine-tuned the model, which may have moved the heads.
 _REPOSITORY = re.compile(
     r"(?:qwen/(?P<name>qwen3-asr-[\d.]+b)(-hf)?|mlx-community/(?P<copy>qwen3-asr-[\d.]+b)-\w+)"
 )
@@ -38,9 +38,9 @@ Row = Literal["predict", "self"]
 """
 The decoder step at which a head attends to a token's audio.
 
-It is either the step that predicts the token or the step that the token itself is fed at.  The
-step that predicts one token is fed the token before it, so that a head that is read at the wrong
-step is off by one token and no better than chance.
+It is either the step that predicts the token ("predict") or the step whose input is the token
+("self").  A step that predicts a token has the previous token as its input, so a head read at the
+wrong step is off by one token and no better than chance.
 """
 
 ROWS: tuple[Row, ...] = get_args(Row)
@@ -48,7 +48,7 @@ ROWS: tuple[Row, ...] = get_args(Row)
 
 @attrs.frozen(kw_only=True)
 class AlignmentHead:
-    """A head by its layer and its index, from 0, with its score: hits per token, 0 to 1."""
+    """A head by its layer and its index, both from 0; *score* is its hits per token, 0 to 1."""
 
     layer: Index
     head: Index
@@ -61,14 +61,14 @@ class AlignmentHeads:
     The alignment heads of one model.
 
     Attributes:
-        format: of the file.
+        format: version of the file format.
         model: the model they were found in.
-        layers: decoder layers of that model.
-        heads: query heads in each layer.
+        layers: number of decoder layers of that model.
+        heads: number of query heads in each layer.
         row: the decoder step at which they attend to a token; see Row.
-        chance: the score of a head that attends to random audio, None where it is unknown.
+        chance: the score of a head that attends to random audio; None if unknown.
         source: the program that found them, and its data.
-        best: the heads, the best one first.
+        best: the heads, best first.
 
     """
 
@@ -83,13 +83,13 @@ class AlignmentHeads:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The heads as (layer, head), in rising order."""
+        """The heads as (layer, head), in ascending order."""
         return tuple(sorted((head.layer, head.head) for head in self.best))
 
     @classmethod
     def from_json(cls, content: bytes, *, name: str) -> AlignmentHeads:
         """
-        Return the content of a heads file, of this program or of whisperlivekit.
+        Parse a heads file, written by this program or by whisperlivekit.
 
         Raises:
             OptionError: it is damaged or contradicts itself; the message begins with *name*.
@@ -98,8 +98,8 @@ class AlignmentHeads:
         table = parse_json(content, name=name, remedy=_REMEDY, error=OptionError)
         schema: Any = _Compact if "alignment_heads_compact" in table else cls
         parse_json(content, schema, name=name, remedy=_REMEDY, error=OptionError)
-        found = convert(table, schema)
-        heads: AlignmentHeads = found.heads() if isinstance(found, _Compact) else found
+        parsed = convert(table, schema)
+        heads: AlignmentHeads = parsed.heads() if isinstance(parsed, _Compact) else parsed
         heads.check(name)
         return heads
 
@@ -112,7 +112,7 @@ class AlignmentHeads:
         Check that every head exists and is listed once.
 
         Raises:
-            OptionError: it does not; the message begins with *name*.
+            OptionError: one does not, or is listed twice; the message begins with *name*.
 
         """
         if len(set(self.pairs)) < len(self.best):
@@ -120,13 +120,13 @@ class AlignmentHeads:
         for layer, head in self.pairs:
             if layer >= self.layers or head >= self.heads:
                 raise OptionError(
-                    f"{name} names the head {layer}.{head}, and its decoder has layers 0 to "
+                    f"{name} names the head {layer}.{head}, but its decoder has layers 0 to "
                     f"{self.layers - 1} and heads 0 to {self.heads - 1}"
                 )
 
 
 class _Compact(Struct):
-    """A file of whisperlivekit's detection; its heads attend at the step a token is fed at."""
+    """A whisperlivekit heads file; its heads attend at the step whose input is the token."""
 
     alignment_heads_compact: Annotated[list[tuple[Index, Index]], Meta(min_length=1)]
     num_layers: Index
@@ -134,7 +134,7 @@ class _Compact(Struct):
     model: str = ""
 
     def heads(self) -> AlignmentHeads:
-        """Return the best of the heads, all but the worst of which are listed."""
+        """Return the best MAX_COMPACT heads; the file lists all but the worst of the model."""
         pairs = self.alignment_heads_compact[:MAX_COMPACT]
         return AlignmentHeads(
             model=self.model,
@@ -152,14 +152,14 @@ def find_heads(
     Return the alignment heads of the option, else the model's own, else the published ones.
 
     Args:
-        option: a heads file, or a list of heads; None where the option was left out.
-        directory: of the model, which may hold a heads file of its own.
+        option: a heads file, or a list of heads; None if the option was left out.
+        directory: the directory of the model, which may contain a heads file.
         name: the model as the user named it: a size, a repository or a directory.
-        layers: of the decoder.
-        heads: query heads in each layer.
+        layers: number of layers of the decoder.
+        heads: number of query heads in each layer.
 
     Returns:
-        None where nothing is known about the heads of the model.
+        The heads, or None if those of the model are unknown.
 
     Raises:
         OptionError: the option is invalid, or a file is damaged or belongs to another decoder; the
@@ -173,7 +173,7 @@ def find_heads(
         path = Path(option).expanduser()
         if _LIST.fullmatch(option):
             return _listed(option, layers=layers, heads=heads)
-        # os.path takes a list that is longer than a file name can be for no file.
+        # Path.exists raises OSError for a list that is too long for a file name.
         if not (path.suffix == ".json" or os.path.exists(path)):  # noqa: PTH110
             raise OptionError(
                 f"alignment_heads={option!r}: expected predict:layer.head,layer.head or "
@@ -188,36 +188,36 @@ def find_heads(
         raise OptionError(f"{path} cannot be read as a heads file ({error}); {_REMEDY}") from error
     if content is None:
         raise OptionError(f"the heads file {path} does not exist")
-    found = AlignmentHeads.from_json(content, name=str(path))
-    if (found.layers, found.heads) != (layers, heads):
+    parsed = AlignmentHeads.from_json(content, name=str(path))
+    if (parsed.layers, parsed.heads) != (layers, heads):
         raise OptionError(
-            f"{path} holds heads of {found.model} with {found.layers} layers of {found.heads} "
-            f"heads, and this decoder has {layers} of {heads}; find its own with: {DETECT_COMMAND}"
+            f"{path} holds heads of {parsed.model} with {parsed.layers} layers of {parsed.heads} "
+            f"heads, but this decoder has {layers} of {heads}; find its own with: {DETECT_COMMAND}"
         )
-    # The published sizes have the same shape.
-    expected, actual = _published(model), _published(found.model)
+    # Both published decoders pass the check above.
+    expected, actual = _published(model), _published(parsed.model)
     if expected and actual and expected != actual:
         raise OptionError(
-            f"{path} holds heads of {found.model}, and the model is {model}; leave "
+            f"{path} holds heads of {parsed.model}, but the model is {model}; leave "
             f"alignment_heads out, or find its own with: {DETECT_COMMAND}"
         )
-    return found
+    return parsed
 
 
 def likely_heads(*, width: int, layers: int, heads: int) -> AlignmentHeads | None:
     """
-    Return the heads of the published model of these sizes, None where there is none.
+    Return the heads of the published model with these sizes, or None if there is none.
 
-    A model that was trained further mostly keeps them: good enough for the times of words, and not
-    for deciding by them which words are final.
+    A fine-tuned model mostly keeps them.  They are good enough for word times, but not for deciding
+    which words are final.
     """
-    file = _published(_OF_WIDTH.get(width, ""))
-    found = None if file is None else AlignmentHeads.from_json(file.read_bytes(), name=str(file))
-    return found if found and (found.layers, found.heads) == (layers, heads) else None
+    file = _published(_MODEL_BY_WIDTH.get(width, ""))
+    likely = None if file is None else AlignmentHeads.from_json(file.read_bytes(), name=str(file))
+    return likely if likely and (likely.layers, likely.heads) == (layers, heads) else None
 
 
 def unknown_heads(model: str, *, alternative: str = "") -> OptionError:
-    """Return the error for a model whose heads are unknown and needed."""
+    """Return the error for a model whose heads are needed but unknown."""
     return OptionError(
         f"the alignment heads of {model} are unknown; find them with: {DETECT_COMMAND} {model} "
         "--manifest CLIPS.jsonl --output heads.json, and load the model with "
@@ -226,11 +226,11 @@ def unknown_heads(model: str, *, alternative: str = "") -> OptionError:
 
 
 def _listed(text: str, *, layers: int, heads: int) -> AlignmentHeads:
-    """Return the heads of ``"row:layer.head,layer.head"``; raises OptionError for unknown ones."""
+    """Parse ``"row:layer.head,layer.head"``; raises OptionError for heads that do not exist."""
     row, _, listed = text.partition(":")
     pairs = [part.split(".") for part in listed.split(",")]
     name = f"alignment_heads={text!r}"
-    found = AlignmentHeads(
+    alignment = AlignmentHeads(
         model="",
         layers=layers,
         heads=heads,
@@ -238,12 +238,12 @@ def _listed(text: str, *, layers: int, heads: int) -> AlignmentHeads:
         best=tuple(AlignmentHead(layer=int(layer), head=int(head)) for layer, head in pairs),
         source=name,
     )
-    found.check(name)
-    return found
+    alignment.check(name)
+    return alignment
 
 
 def _published(model: str) -> Traversable | None:
-    """Return the published heads of a repository, or of a directory named after one of Qwen's."""
+    """Return the published heads file of a repository, or of a directory named like Qwen's."""
     directory = Path(model).expanduser()
     is_local = os.path.exists(directory)  # noqa: PTH110 -- as above
     name = f"qwen/{directory.absolute().name}" if is_local else model

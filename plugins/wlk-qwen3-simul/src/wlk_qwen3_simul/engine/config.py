@@ -1,4 +1,4 @@
-"""The config.json of a Qwen3-ASR in either layout, and where the weights have its sizes."""
+"""Read the config.json of a Qwen3-ASR in either layout, and check its sizes against the weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "config.json"
 MAX_MELS = 512  # every Qwen3-ASR has 128
-# Both frameworks compute a table of as many sinusoids; the published models have 1,500.
+# Both frameworks compute a table with this many positions; the published models have 1,500.
 _Positions = Annotated[int, Meta(ge=1, le=30_000)]
 
 
@@ -127,9 +127,9 @@ _SIZES: tuple[LayerCount | TensorSize, ...] = (
 
 def read_config_table(directory: Path) -> dict[str, Any]:
     """
-    Return the config.json of *directory*; the sizes that it has are whole numbers.
+    Read the config.json in *directory*, and check the types of its values.
 
-    transformers leaves out what is the default.
+    Any size may be missing, because transformers does not write defaults.
 
     Raises:
         ModelNotFoundError: it describes another model, or is damaged.
@@ -139,7 +139,7 @@ def read_config_table(directory: Path) -> dict[str, Any]:
     table = read_json_table(path)
     if table.get("model_type") != "qwen3_asr":
         raise ModelNotFoundError(
-            f"expected a Qwen3-ASR in {directory}, and its config.json has "
+            f"expected a Qwen3-ASR in {directory}, but its config.json has "
             f"model_type={str(table.get('model_type'))[:60]!r}"
         )
     read_json_table(path, _Original if "thinker_config" in table else _Parts)
@@ -147,7 +147,7 @@ def read_config_table(directory: Path) -> dict[str, Any]:
 
 
 def ties_head(config: Mapping[str, Any]) -> bool:
-    """Return whether *config*, in the original layout, makes the embedding the output head."""
+    """Return whether *config*, in the original layout, ties the output head to the embedding."""
     thinker = config["thinker_config"]
     for part in (thinker.get("text_config", {}), thinker, config):
         if "tie_word_embeddings" in part:
@@ -159,12 +159,12 @@ def check_config(
     directory: Path, parts: Mapping[str, Any], tensors: Mapping[str, TensorHeader]
 ) -> None:
     """
-    Check that the sizes of *parts* are those of *tensors*, before anything is built.
+    Check that the sizes in *parts* match the shapes of *tensors*, before a model is built.
 
     Args:
-        directory: of the model, for error messages.
+        directory: the directory of the model, for error messages.
         parts: a table with audio_config and text_config, in either layout.
-        tensors: the tensors of the weights.
+        tensors: the headers of all weights, by name.
 
     Raises:
         ModelNotFoundError: a size differs.

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.network import EncodedWindow, KVCache
 
 TOKEN_SAMPLES = TOKEN_MEL_FRAMES * HOP_SAMPLES
-TOKENS_PER_SECOND = 15  # faster than speech, in scripts that the vocabulary has words for
+TOKENS_PER_SECOND = 15  # more than speech needs in scripts that the vocabulary has words for
 SPELLED_TOKENS_PER_SECOND = 45  # 15 characters of three bytes each
-SPARE_TOKENS = 16  # punctuation of the shortest stretch
+SPARE_TOKENS = 16  # added to every budget, for the punctuation of very short audio
 
-# Scripts that the vocabulary has few words for, so that most characters are spelled by byte.
+# Languages in scripts that the vocabulary has few words for: most characters are spelled in bytes.
 _SPELLED = frozenset({"el", "fa", "hi", "mk", "th"})
 
 
@@ -42,7 +42,7 @@ class CachedDecoder:
     The cache holds the mel frames and embeddings of closed windows, and the keys and values of the
     prompt and these windows.  A call runs the open window, the prompt after the audio, the
     committed text and the draft, which is the rest of the previous call's text.  The result is
-    that of a call without any cache.
+    the same as without a cache.
     """
 
     def __init__(self, engine: Engine, options: DecodingOptions) -> None:
@@ -59,18 +59,18 @@ class CachedDecoder:
     def reset(self) -> None:
         """Clear the cache, because the utterance has ended."""
         self._encoder: IncrementalEncoder = IncrementalEncoder(self._engine.network)
-        # A window, how many of its first tokens were left out, and the rest of it.
+        # The latest shortened window: the whole one, the number of tokens left out, and the rest.
         self._shortened: tuple[Any, int, Any] = (None, 0, None)
         self._call = 0  # number of the latest call in this utterance; tokens carry it
-        self._decoded: tuple[int, ...] = ()  # by the latest call: the text after the forced tokens
-        self._detected: tuple[int, ...] = ()  # by the latest call: the header, where it was decoded
-        self._header: tuple[int, ...] = ()  # of the latest call, forced or detected
+        self._decoded: tuple[int, ...] = ()  # ids the latest call decoded as text
+        self._detected: tuple[int, ...] = ()  # ids the latest call decoded as the header, if any
+        self._header: tuple[int, ...] = ()  # ids of the latest header, forced or detected
         self._drop_kv_cache()
 
     def _drop_kv_cache(self) -> None:
-        # The next call opens one: opening may fail, and only engine calls may fail.
+        # The next call creates one: that can fail, and only engine calls are allowed to fail.
         self._kv_cache: KVCache | None = None
-        self._cached: tuple[EncodedWindow, ...] = ()  # windows whose keys and values it holds
+        self._cached_windows: tuple[EncodedWindow, ...] = ()  # those in the KV cache
 
     def __call__(
         self,
@@ -85,28 +85,28 @@ class CachedDecoder:
     ) -> AlignedHypothesis:
         """Return the words of *audio* after the words of *context*; see AlignAttDecoder."""
         encoded = self._encoder.encode(audio, first_sample=first_sample)
-        # Rounded down, because the token in which the remainder ends may also hold the next word.
+        # Rounded down, because the token where the remainder ends may also contain the next word.
         left_out = min(remainder_samples // TOKEN_SAMPLES, SECOND_TOKENS - 1)
         encoded = self._without_first(encoded, left_out)
         work = WorkCounters(encoder_frames=encoded.frames)
         if encoded.tokens == 0:
             return AlignedHypothesis(language=language, work=work)
         text = forced_tokens(context, self._engine.vocabulary)
-        # A detected language without a code is forced by the header that was decoded for it.
+        # The language detected earlier may have no code, so its decoded header is forced.
         header = self._header if language is None and context else self._prompt.header(language)
         end = context[-1].end if context else 0.0
         uncommitted = max(0, len(audio) - max(0, round(end * SAMPLE_RATE)))
-        room = token_budget(uncommitted, language, limit=self._options.max_new_tokens)
+        max_tokens = token_budget(uncommitted, language, limit=self._options.max_new_tokens)
         draft = draft_tokens(context, self._decoded, self._engine.vocabulary, call=self._call)
         if not header:
-            draft, room = (*self._detected, *draft), room + MAX_HEADER_TOKENS
+            draft, max_tokens = (*self._detected, *draft), max_tokens + MAX_HEADER_TOKENS
         result = self._decode(
             encoded,
             forced=(*self._prompt.after_audio, *header, *text),
             draft=draft,
-            room=room,
+            max_tokens=max_tokens,
             first_token=left_out,
-            halt=None if is_last else partial(self._is_astray, has_header=bool(header)),
+            halt=None if is_last else partial(self._has_jumped_back, has_header=bool(header)),
         )
         header_tokens = 0
         if not header:
@@ -120,7 +120,7 @@ class CachedDecoder:
             preceding=None if context else prompt,
             is_last=is_last,
         )
-        # Nothing fails from here on, so the state always belongs to the returned words.
+        # Nothing below can fail, so the state always matches the returned words.
         self._call += 1
         self._detected = result.ids[:header_tokens]
         self._header = header or self._detected
@@ -130,10 +130,10 @@ class CachedDecoder:
 
     def _without_first(self, encoded: EncodedAudio, tokens: int) -> EncodedAudio:
         """
-        Return *encoded* without its first audio tokens; the same windows from call to call.
+        Return *encoded* without its first *tokens* audio tokens, as the same objects in each call.
 
-        They are the end of a word that is not in the forced text.  The model would count it as a
-        word: it would emit another one again, or leave one out, to make up for it.
+        These tokens are the end of a word that is not in the forced text.  The model would count it
+        as a word, and make up for it by repeating another word or leaving one out.
         """
         if not tokens:
             return encoded
@@ -151,13 +151,13 @@ class CachedDecoder:
         Return the number of header tokens in *result*, and the language they name.
 
         Raises:
-            BackendError: the model emits text without a header, and would be silent for ever.
+            BackendError: the model emits text without a header, which would never be returned.
 
         """
         header = read_header(result.ids, self._engine.vocabulary)
         if header is not None:
             return header
-        # A text that ends at once is silence, and needs no header.
+        # Output that ends at once means silence, and needs no header.
         if result.loop or len(result.ids) >= MAX_HEADER_TOKENS:
             raise BackendError(
                 f"the model emitted {len(result.ids)} tokens without the header in which Qwen3-ASR "
@@ -172,25 +172,25 @@ class CachedDecoder:
         *,
         forced: Sequence[int],
         draft: Sequence[int],
-        room: int,
+        max_tokens: int,
         first_token: int,
         halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None,
     ) -> DecodingResult:
         """Run the positions that the KV cache lacks, and decode the text after them."""
-        kv_cache, cached = self._kv_cache, self._cached
-        # A forward that fails leaves a KV cache of unknown content, so that it is dropped first.
+        kv_cache, cached = self._kv_cache, self._cached_windows
+        # Dropped first, because a forward that fails leaves it with unknown content.
         self._drop_kv_cache()
         if kv_cache is None:
             kv_cache = self._engine.network.new_kv_cache()
         before = self._prompt.before_audio
-        same = 0
+        unchanged = 0
         for old, new in zip(cached, encoded.closed, strict=False):
             if old is not new:
                 break
-            same += 1
-        parts: list[EncodedWindow | Sequence[int]] = list(encoded.windows[same:])
+            unchanged += 1
+        parts: list[EncodedWindow | Sequence[int]] = list(encoded.windows[unchanged:])
         if kv_cache.length:
-            tokens = sum(window.tokens for window in encoded.closed[:same])
+            tokens = sum(window.tokens for window in encoded.closed[:unchanged])
             kv_cache.truncate(len(before) + tokens)
         else:
             parts.insert(0, before)
@@ -200,16 +200,16 @@ class CachedDecoder:
             parts,
             forced=forced,
             draft=draft,
-            room=room,
+            max_tokens=max_tokens,
             ends=self._engine.vocabulary.end_ids,
             audio=(len(before), len(before) + encoded.tokens),
             first_token=first_token,
             halt=halt,
         )
-        self._kv_cache, self._cached = kv_cache, encoded.closed
+        self._kv_cache, self._cached_windows = kv_cache, encoded.closed
         return result
 
-    def _is_astray(
+    def _has_jumped_back(
         self, ids: Sequence[int], steps: Sequence[DecoderStep], *, has_header: bool
     ) -> bool:
         """Return whether the newest token attends so far back that no later word can be final."""
@@ -227,10 +227,10 @@ class CachedDecoder:
 
 def token_budget(samples: int, language: str | None, *, limit: int) -> int:
     """
-    Return how many tokens the text of *samples* of speech at 16 kHz may have, up to *limit*.
+    Return the most tokens to decode for *samples* of speech at 16 kHz, at most *limit*.
 
-    *samples* counts all audio without committed text, new audio and audio decoded before.  An
-    unknown *language* gets the larger budget, because it may be a spelled one.
+    *samples* counts all audio without committed text, both new audio and audio decoded before.  An
+    unknown *language* gets the larger budget, because its characters may be spelled in bytes.
     """
     is_spelled = language is None or language in _SPELLED
     rate = SPELLED_TOKENS_PER_SECOND if is_spelled else TOKENS_PER_SECOND

@@ -1,4 +1,4 @@
-"""Greedy decoding over a KV cache, and the place in the audio that each token attends to."""
+"""Decode greedily over a KV cache, and locate the audio that each token attends to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, KVCache, Network
 
-# More repeats than real speech has in one buffer; decoding stops here.
-LOOP_TIMES = 12
-MAX_LOOP_TOKENS = 16  # tokens of the longest repeated n-gram that is detected
+LOOP_TIMES = 12  # repeats that stop decoding; more than real speech has in one buffer
+MAX_LOOP_TOKENS = 16  # length of the longest repeated n-gram that is detected
 MIN_AUDIO_ATTENTION = 0.02  # share of the heads' attention below which the step has no frame
 
 
@@ -28,8 +27,8 @@ class DecoderStep:
 
     token: int
     logprob: float
-    #: The alignment frame of the audio attended to most; None where less than MIN_AUDIO_ATTENTION
-    #: of the attention went to the audio.
+    #: The alignment frame of the audio attended to most; None if less than MIN_AUDIO_ATTENTION of
+    #: the attention went to the audio.
     frame: int | None
 
 
@@ -38,7 +37,7 @@ class AlignedToken:
     """A token of the text, and its logprob."""
 
     id: int
-    frame: int  #: the alignment frame it is spoken at, from the start of the audio
+    frame: int  #: the alignment frame at which it is spoken, from the start of the audio
     logprob: float
 
 
@@ -48,9 +47,9 @@ class DecodingResult:
     The text of one decoding.
 
     Attributes:
-        ids: the tokens after the forced ones, without the end; all of them were fed.
-        steps: one more than ids: step i predicted token i, and token i was fed at step i + 1.
-        ended: whether the decoder emitted an end; false where *room*, a loop or *halt* stopped it.
+        ids: the tokens after the forced ones, without the end token; all were fed to the decoder.
+        steps: one more than ids: step i predicted token i, and step i + 1 had it as input.
+        ended: whether the decoder emitted an end; false if a limit, a loop or *halt* stopped it.
         loop: the repetition that stopped it, as indices into ids.
         work: what the decoding cost.
 
@@ -78,7 +77,7 @@ def decode(
     *,
     forced: Sequence[int],
     draft: Sequence[int],
-    room: int,
+    max_tokens: int,
     ends: frozenset[int],
     audio: tuple[int, int],
     first_token: int = 0,
@@ -88,22 +87,22 @@ def decode(
     Decode the text after the positions of *kv_cache*, *parts* and *forced*.
 
     The tokens are those of greedy decoding whatever the draft: only draft tokens that the model
-    predicts anyway are kept.  The forward that verifies the draft is the one that runs the prompt.
+    predicts anyway are kept.  The forward that runs the prompt also verifies the draft.
 
     Args:
         network: runs the layers.
-        kv_cache: holds the positions before; afterwards also the parts and the text.
+        kv_cache: holds the earlier positions; afterwards also the parts and the text.
         parts: encoded windows and token ids that the KV cache lacks, in order.
         forced: ids after the parts, at least one.
         draft: a guess at the first tokens of the text.
-        room: the most tokens that the text may have.
+        max_tokens: the most tokens that the text may have.
         ends: ids that end the text.
         audio: see Network.forward.
         first_token: number of the first audio token in its window; frames count from token 0.
         halt: called after every token with the text so far and its steps; true ends the text.
 
     """
-    draft = draft[:room]
+    draft = draft[:max_tokens]
     before = kv_cache.length
     output = network.forward(
         kv_cache, [*parts, [*forced, *draft]], rows=1 + len(draft), audio=audio
@@ -118,7 +117,7 @@ def decode(
         token = steps[-1].token
         loop = find_loop(ids, times=LOOP_TIMES, longest=MAX_LOOP_TOKENS)
         ended = token in ends
-        if ended or loop or len(ids) >= room or (ids and halt and halt(ids, steps)):
+        if ended or loop or len(ids) >= max_tokens or (ids and halt and halt(ids, steps)):
             return DecodingResult(
                 ids=tuple(ids), steps=tuple(steps), ended=ended, loop=loop, work=work
             )
@@ -182,11 +181,11 @@ def align_tokens(
     ids: Sequence[int], steps: Sequence[DecoderStep], *, by_self: bool
 ) -> tuple[AlignedToken, ...]:
     """
-    Return every token of *ids* with its frame and logprob, in one record each.
+    Return the tokens of *ids* with their frames and logprobs.
 
     `steps[i]` predicted `ids[i]`, and `steps[-1]` is the step whose input was the last token.  The
-    frame comes from the step that predicted the token or, with *by_self*, from the step that the
-    token was fed at.  A step without a frame takes the frame of the token before.
+    frame comes from the step that predicted the token or, with *by_self*, from the step whose
+    input was the token.  A token whose step has no frame takes the frame of the token before.
     """
     aligned: list[AlignedToken] = []
     frame = 0

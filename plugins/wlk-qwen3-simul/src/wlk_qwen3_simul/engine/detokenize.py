@@ -53,10 +53,10 @@ def words_from_tokens(
         engine: the vocabulary and the alignment convention.
         audio: float32[n], the audio that was decoded.
         call: the number of the call that decoded the text.
-        floor: seconds; the end of the committed words before this text.
+        floor: the end of the committed words before this text, in seconds.
         preceding: the text that the first word is joined to, "" at the start of a transcript;
-            None where the first word follows a committed word of the same buffer.
-        is_last: whether the last word is complete although the decoder emitted no end.
+            None if the first word follows a committed word of the same buffer.
+        is_last: whether the last word is complete even if the decoder emitted no end.
 
     """
     aligned = align_tokens(result.ids, result.steps, by_self=engine.by_self)
@@ -91,7 +91,7 @@ def words_from_tokens(
 
 
 def _attended_seconds(frames: list[tuple[int, ...]]) -> list[tuple[float, float]]:
-    """Return the seconds of the first and the last token of each word, which never go back."""
+    """Return the seconds of the first and last token of each word, adjusted never to go back."""
     seconds: list[tuple[float, float]] = []
     farthest = 0
     for own in frames:
@@ -144,13 +144,13 @@ def split_words(
     tokens: Sequence[int], vocabulary: Vocabulary, *, is_complete: bool
 ) -> tuple[WordSpan, ...]:
     """
-    Return the words of *tokens* in order; their texts joined are the text.
+    Return the words of *tokens* in order; joined, they are the whole text.
 
     A word begins with a space, or with a letter of a script written without spaces.  Punctuation
     belongs to the word before it.  Bytes of an unfinished character wait for the rest of it.
     Unless the text *is_complete*, its last word is left out, because more tokens may continue it.
 
-    The work is one vocabulary access for each token.
+    Each token is looked up in the vocabulary once.
     """
     words: list[WordSpan] = []
     for text, first, stop in _pieces(tokens, vocabulary):
@@ -164,7 +164,7 @@ def split_words(
 
 
 def _pieces(tokens: Sequence[int], vocabulary: Vocabulary) -> list[tuple[str, int, int]]:
-    """Return whole characters as (text, first, stop): of one token, or of as many as it takes."""
+    """Return pieces of whole characters as (text, first, stop), of as few tokens as possible."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
     pieces: list[tuple[str, int, int]] = []
     first, text = 0, ""

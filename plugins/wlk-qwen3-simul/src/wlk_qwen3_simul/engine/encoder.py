@@ -1,4 +1,4 @@
-"""The exact incremental encoder: seconds are convolved once, closed windows encoded once."""
+"""Encode a growing utterance exactly: convolve each second once, encode closed windows once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class EncodedAudio:
 
     Attributes:
         closed: whole windows; the same objects from call to call while their output is unchanged.
-        open: the window after them; None where the audio ends with a window.
+        open: the window after them; None if the audio ends with a window.
         frames: mel frames that went through the encoder's layers in this call.  A window counts
-            with all its seconds, and a second as a whole one.
+            all of its seconds, and a partial second counts as a whole one.
 
     """
 
@@ -46,7 +46,7 @@ class EncodedAudio:
 
 @attrs.frozen(eq=False)
 class _Second:
-    """A second whose frames are all final: its quietest bin, and its output for one peak."""
+    """A second whose frames are final: its quietest bin, and its convolved output for one peak."""
 
     quietest: float
     peak: float
@@ -66,16 +66,16 @@ class IncrementalEncoder:
     Encode a growing utterance with the same result as if all of it were encoded at once.
 
     The encoder convolves each second alone and attends within windows of 8 s.  A second is final
-    once its last frame is no longer mirrored, and a window of such seconds is final too.  Only a
-    louder sound changes them, because the normalisation clips DYNAMIC_RANGE below the loudest bin
-    of the utterance, audio that was dropped included.
+    once its last frame needs no mirrored samples, and a window of final seconds is final too.  Only
+    a louder sound changes them later, because the normalisation clips at DYNAMIC_RANGE below the
+    loudest bin of the whole utterance, including dropped audio.
 
     Each utterance is prefixed with LEAD_SAMPLES zeros so that the last mel frame of a second needs
     no later samples; otherwise every second would be convolved twice, and every window encoded
-    twice.  The prefix of 2.5 ms is below the 40 ms resolution of the alignment.  Where audio comes
-    otherwise than by whole seconds, the last frame is still mirrored, unless it is silent.
+    twice.  The prefix of 2.5 ms is below the 40 ms resolution of the alignment.  If the audio does
+    not end with a whole second, its last frame is still mirrored, which changes all but silence.
 
-    After a call that fails, the same call can be made again with the same result.
+    A call that fails can be repeated with the same result.
     """
 
     def __init__(self, network: Network) -> None:
@@ -102,10 +102,10 @@ class IncrementalEncoder:
         """
         Return the audio tokens of float32[n], the utterance from *first_sample* on.
 
-        Audio of earlier calls is skipped, because it was received already.
+        Audio received in earlier calls is skipped.
 
         Raises:
-            ValueError: *first_sample* is not a multiple of a window, or audio before it is missing.
+            ValueError: *first_sample* is not a multiple of a window, or received audio is missing.
 
         """
         width = self._window_seconds
@@ -115,8 +115,8 @@ class IncrementalEncoder:
         known = received - first_sample
         if rest or not 0 <= known <= len(audio):
             raise ValueError(
-                f"expected audio from a multiple of {window_samples} samples on that continues at "
-                f"sample {received}, got {len(audio)} samples from {first_sample} on"
+                f"expected audio that starts at a multiple of {window_samples} samples and reaches "
+                f"sample {received} or later, got {len(audio)} samples from {first_sample} on"
             )
         self._frames = 0
         self._mel.push(audio[known:])
@@ -141,7 +141,7 @@ class IncrementalEncoder:
         return EncodedAudio(closed=closed, open=last, frames=self._frames)
 
     def _find_peak(self, provisional: NDArray[np.float32]) -> float:
-        """Return the loudest bin so far; the provisional frames count for this call alone."""
+        """Return the loudest bin so far; provisional frames count only in this call."""
         final = self._mel.between(max(self._peak_frames, self._mel.start), self._mel.final)
         self._peak = max(self._peak, float(final.max(initial=-np.inf)))
         self._peak_frames = self._mel.final
@@ -156,7 +156,7 @@ class IncrementalEncoder:
             del self._windows[number]
 
     def _final_second(self, number: int, peak: float) -> Any:
-        """Return the output of second *number*, convolved again only where its floor moved."""
+        """Return the output of second *number*, convolved again only if its clipping changed."""
         second = self._seconds.get(number)
         if second is not None:
             floors = (second.peak - DYNAMIC_RANGE, peak - DYNAMIC_RANGE)
@@ -168,14 +168,14 @@ class IncrementalEncoder:
         return output
 
     def _convolve(self, log_mel: NDArray[np.float32], peak: float) -> Any:
-        """Return the output for *log_mel*; the same object where the latest features are equal."""
+        """Return the output for *log_mel*; the same object if the latest features were equal."""
         features = normalise(log_mel, peak)
         if self._latest is None or not np.array_equal(self._latest[0], features):
             self._latest = (features, self._network.convolve(features))
         return self._latest[1]
 
     def _encode_window(self, number: int, seconds: tuple[Any, ...]) -> EncodedWindow:
-        """Return window *number*, encoded again only where one of its seconds has changed."""
+        """Return window *number*, encoded again only if one of its seconds has changed."""
         window = self._windows.get(number)
         if window is None or [*map(id, window.seconds)] != [*map(id, seconds)]:
             window = _Window(seconds, self._network.encode(seconds))

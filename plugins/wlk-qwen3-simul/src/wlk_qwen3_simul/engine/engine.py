@@ -1,4 +1,4 @@
-"""A loaded Qwen3-ASR with its tokenizer and limits, as every policy uses it."""
+"""A loaded Qwen3-ASR with its tokenizer and settings, which both policies share."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class DecodingOptions:
     """The decoding options of one stream, which are never stored on the shared model."""
 
     hotwords: str = ""  #: text of the system turn
-    max_new_tokens: int = 256  #: of one hypothesis, committed text not counted
+    max_new_tokens: int = 256  #: of one hypothesis, without committed text
     rewind_frames: int | None = None  #: of 40 ms; attention that jumps back farther ends the text
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Engine:
     """
-    A loaded network and what belongs to it; calls may come from any thread.
+    A loaded network with its tokenizer and settings; any thread may use it.
 
     Attributes:
         network: runs the layers.
         vocabulary: the tokenizer of the checkpoint.
         checkpoint: languages and defaults of the checkpoint.
-        by_self: whether the alignment heads attend to a token's audio at the step that the token
-            is fed at; otherwise they do so at the step that predicts it.
+        by_self: whether the alignment heads attend to a token's audio at the step whose input is
+            the token; otherwise they do so at the step that predicts it.
         has_known_heads: whether the alignment heads were found in this model.
 
     Raises:
@@ -51,7 +51,7 @@ class Engine:
         highest, rows = self.vocabulary.highest_id, self.network.vocabulary_size
         if highest >= rows:
             raise ModelNotFoundError(
-                f"the tokenizer of {self.checkpoint.name} has ids up to {highest}, and its decoder "
-                f"an embedding of {rows} rows: they belong to different models; pull the model "
+                f"the tokenizer of {self.checkpoint.name} has ids up to {highest}, but its decoder "
+                f"has an embedding of {rows} rows: they belong to different models; pull the model "
                 "again"
             )

@@ -1,4 +1,4 @@
-"""Arithmetic between samples, mel frames and audio tokens of Qwen3-ASR."""
+"""Convert between samples, mel frames, audio tokens and alignment frames of Qwen3-ASR."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from wlk_core.plugins import SAMPLE_RATE
 
 HOP_SAMPLES = 160  # samples between two mel frames: 10 ms
 LEAD_SAMPLES = 40  # zeros before an utterance; mel frame 99 reaches 40 samples into the next second
-SECOND_MEL_FRAMES = 100  # mel frames of a second, which the encoder convolves together
+SECOND_MEL_FRAMES = 100  # mel frames per second; the encoder convolves each second alone
 TOKEN_MEL_FRAMES = 8  # mel frames of one audio token: 80 ms
-SECOND_TOKENS = 13  # audio tokens of a second; the last one stands for half a stride, 40 ms
+SECOND_TOKENS = 13  # audio tokens per second; the last one stands for half a stride, 40 ms
 
 #: An alignment frame of 40 ms: both lengths of an audio token, 80 and 40 ms, are whole frames.
 FRAME_SAMPLES = 640
@@ -17,7 +17,7 @@ _FRAMES_PER_SECOND = SAMPLE_RATE // FRAME_SAMPLES
 
 
 def token_count(mel_frames: int) -> int:
-    """Return how many audio tokens the encoder makes of *mel_frames* mel frames."""
+    """Return how many audio tokens the encoder emits for *mel_frames* mel frames."""
     seconds, rest = divmod(mel_frames, SECOND_MEL_FRAMES)
     return seconds * SECOND_TOKENS + -(-rest // TOKEN_MEL_FRAMES)
 

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 WINDOW_SAMPLES = 400  # samples of one transform: 25 ms
 HALF = WINDOW_SAMPLES // 2  # samples of a frame on either side of its centre
-MIN_SAMPLES = 8000  # shorter audio is padded with zeros, as in the training of the model
-FLOOR = 1e-10
+MIN_SAMPLES = 8000  # shorter audio is padded with zeros, as in training
+FLOOR = 1e-10  # smallest mel power, so that its logarithm is finite
 DYNAMIC_RANGE = 8.0  # decades below the loudest bin at which the normalisation clips
 
 
 def normalise(log_mel: NDArray[np.float32], peak: float) -> NDArray[np.float32]:
-    """Return log-mel frames as the encoder takes them; *peak* is the utterance's loudest bin."""
+    """Normalise log-mel frames for the encoder; *peak* is the utterance's loudest bin."""
     scaled = (np.maximum(log_mel, np.float32(peak - DYNAMIC_RANGE)) + 4.0) / 4.0
     return scaled.astype(np.float32, copy=False)
 
 
 def padded_second(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """
-    Return float32[bands, 100], the frames of a second or of the start of one, and zeros.
+    Pad the frames of a second, or of its start, with zeros to float32[bands, 100].
 
     The convolutions read zeros after the last second, as they do in any longer audio.
     """
@@ -42,12 +42,12 @@ class MelStream:
     The log10 mel power of an utterance, float32[bands, frames], before normalisation.
 
     Frame t is centred on sample 160 t and final once 160 t + 200 samples have arrived.  The last
-    frame reaches past the audio, which is mirrored at its end as at its start.  Final frames and
-    the provisional one are therefore always those of all the audio, computed at once.
+    frame reaches past the audio, which is mirrored at its end as at its start.  So final and
+    provisional frames together always equal those of the whole audio computed at once.
     """
 
     def __init__(self, bands: int) -> None:
-        # The model was trained with filters rounded to float32; sums are made in float64.
+        # The model was trained with filters rounded to float32; sums are computed in float64.
         self._filters = mel_filters(bands).astype(np.float32).astype(np.float64)
         positions = np.arange(WINDOW_SAMPLES) / WINDOW_SAMPLES
         self._window = 0.5 - 0.5 * np.cos(2 * np.pi * positions)
@@ -71,9 +71,9 @@ class MelStream:
         log_mel = self._log_mel
         if final > self.final:
             log_mel = np.concatenate([log_mel, self._frames(samples, self.final, final)], axis=1)
-        # Later frames and the mirror at the end reach back to these samples, and no farther.
+        # Later frames and the mirroring at the end reach back to these samples, and no farther.
         first = max(self._first, final * HOP_SAMPLES - HALF - HOP_SAMPLES)
-        self._samples = samples[first - self._first :].copy()  # a view would hold all of them
+        self._samples = samples[first - self._first :].copy()  # a view would keep all of them
         self._first, self.received, self.final, self._log_mel = first, received, final, log_mel
 
     def provisional(self) -> NDArray[np.float32]:

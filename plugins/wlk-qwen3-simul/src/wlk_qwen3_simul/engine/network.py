@@ -59,7 +59,7 @@ class KVCache(Protocol):
 @attrs.frozen(kw_only=True, eq=False)
 class DecoderOutput:
     """
-    The decoder's output at the last positions of one forward, on the host after one transfer.
+    The decoder's output at the last positions of one forward, transferred to the host.
 
     Attributes:
         ids: int64[rows], the likeliest next token at each position.
@@ -78,7 +78,7 @@ class DecoderOutput:
     @classmethod
     def from_packed(cls, packed: NDArray[np.float32]) -> DecoderOutput:
         """
-        Return the output in float32[rows, 3 + audio], which came to the host in one transfer.
+        Unpack float32[rows, 3 + audio], which was copied to the host in one transfer.
 
         The columns are id, logprob, mass and attention; ids below 2**24 are exact in float32.
         """
@@ -94,8 +94,8 @@ class Network(Protocol):
     """
     A loaded Qwen3-ASR, shared by all streams and called from any thread.
 
-    Any stands for types of the framework: the output of the convolutions for a second, which has
-    `nbytes` and is compared by identity, and the KV cache, which is a KVCache.
+    Any stands for types of the framework: the convolved output of a second, which has `nbytes` and
+    is compared by identity, and the KV cache, which is a KVCache.
     """
 
     mel_bands: int  #: bands of a mel frame: 128 in the published models
@@ -111,7 +111,7 @@ class Network(Protocol):
         ...
 
     def new_kv_cache(self) -> Any:
-        """Return a KV cache without positions."""
+        """Return an empty KV cache."""
         ...
 
     def forward(
@@ -126,10 +126,10 @@ class Network(Protocol):
         Run the decoder over *parts* after the positions of *kv_cache*, and append them to it.
 
         Args:
-            kv_cache: from `new_kv_cache`; after a forward that fails it must not be used again.
+            kv_cache: from `new_kv_cache`; it must not be used again after a forward that fails.
             parts: encoded windows and token ids in order, at least *rows* positions in all; the
                 last *rows* positions are token ids.
-            rows: number of positions at the end to return the output of, at least one.
+            rows: number of last positions whose output is returned, at least one.
             audio: the positions of the audio tokens, as (start, stop).
 
         """
@@ -137,7 +137,7 @@ class Network(Protocol):
 
 
 def heads_by_layer(pairs: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
-    """Return the heads of *pairs*, each (layer, head), in each layer that has any."""
+    """Return the heads of each layer that has any; *pairs* are (layer, head)."""
     heads: dict[int, list[int]] = {}
     for layer, head in pairs:
         heads.setdefault(layer, []).append(head)

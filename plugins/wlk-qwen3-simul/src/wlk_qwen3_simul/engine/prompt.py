@@ -60,10 +60,10 @@ class ChatPrompt:
 
 def read_header(tokens: Sequence[int], vocabulary: Vocabulary) -> tuple[int, str | None] | None:
     """
-    Return the length of the header that *tokens* begin with, `<asr_text>` included, and its code.
+    Return the length of the header before the text, `<asr_text>` included, and its language code.
 
-    The code is None where the model names no language, or none of LANGUAGES.  Output without
-    `<asr_text>` has no complete header, and is not treated as a transcript: it gives None.
+    The code is None if the model names no language, or one that is not in LANGUAGES.  Without
+    `<asr_text>` the header is incomplete and *tokens* are not a transcript: the result is None.
     """
     text_start = vocabulary.special_ids[TEXT_START]
     first = list(tokens[:MAX_HEADER_TOKENS])

@@ -1,4 +1,4 @@
-"""Word times: attended frames, tightened to the speech around them."""
+"""Locate words in time: tighten the frames they attend to around the speech nearby."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# All of them in loudness frames of 10 ms.
-REACH = 80  # before the first and after the last word, which may extend to there
-TOKEN = 8  # of one audio token
-GAP = 5  # of quiet that separate two words: longer than most closures
+# In loudness frames of 10 ms.
+REACH = 80  # how far the first word may extend back, and the last one forward
+TOKEN = 8  # length of an audio token
+GAP = 5  # shortest pause that separates two words: longer than most stop closures
 FRAMES_PER_SECOND = 100
 
 
@@ -27,10 +27,9 @@ def word_times(
     """
     Return the start and end of words, in seconds from the start of *audio*.
 
-    Attention locates a token within 0.1 s and does not locate its edges.  Two words are separated
-    at the longest pause between their attended times, or at the quietest moment where there is no
-    pause; the speech on either side is the word.  Audio of constant loudness keeps the attended
-    times.
+    Attention locates a token within 0.1 s, but not its edges.  Two words are separated at the
+    longest pause between their attended times or, without a pause, at the quietest moment; a word
+    is the speech between two such points.  In audio of constant loudness the attended times stay.
 
     Args:
         attended: seconds that the first and the last token of each word attend to.
@@ -81,7 +80,7 @@ def _separator(level: NDArray[np.float64], before: int, after: int, background: 
 
 
 def _speech(span: NDArray[np.float64], first: int, last: int, background: float) -> tuple[int, int]:
-    """Return where the speech in *span* begins before *first* and stops after *last*."""
+    """Return the start and stop of the speech in *span* around frames *first* to *last*."""
     if len(span) == 0:
         return 0, 0
     first, last = min(max(first, 0), len(span)), min(max(last, 0), len(span))
@@ -93,7 +92,7 @@ def _speech(span: NDArray[np.float64], first: int, last: int, background: float)
 
 
 def _merged(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return *runs*, merged where less than a pause separates them."""
+    """Merge *runs* that are less than two GAPs apart."""
     merged: list[tuple[int, int]] = []
     for start, stop in runs:
         if merged and start - merged[-1][1] < 2 * GAP:

@@ -35,7 +35,7 @@ class _GenerationConfig(Struct):
     eos_token_id: Index | list[Index] | None = None
 
 
-# The pre-tokenizer pattern of Qwen2, which vocab.json and merges.txt do not contain;
+# The pre-tokenizer pattern of Qwen2, which vocab.json and merges.txt do not contain; from the
 # tokenizer.json of Qwen/Qwen2.5.
 _PRETOKENS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
@@ -44,7 +44,7 @@ _PRETOKENS = (
 
 
 def _byte_letters() -> dict[str, int]:
-    """Return the byte of each letter of a byte-level vocabulary (GPT-2)."""
+    """Return the byte that each letter stands for in a byte-level vocabulary (GPT-2)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
@@ -57,10 +57,10 @@ _BYTES = _byte_letters()
 @attrs.frozen(kw_only=True, eq=False)
 class Vocabulary:
     """
-    A tokenizer with the ids of its special tokens, as the checkpoint has them.
+    The tokenizer of a checkpoint, with the ids of its special tokens.
 
     Attributes:
-        tokenizer: text to ids.
+        tokenizer: encodes text.
         special_ids: the id of each special token by its text.
         end_ids: ids that end a transcript.
 
@@ -74,7 +74,7 @@ class Vocabulary:
     @classmethod
     def read(cls, directory: Path) -> Vocabulary:
         """
-        Read tokenizer.json, or vocab.json with merges.txt where a checkpoint has no other.
+        Read tokenizer.json or, if there is none, vocab.json with merges.txt.
 
         Raises:
             ModelNotFoundError: the files are missing, damaged, or lack a special token.
@@ -128,7 +128,7 @@ class Vocabulary:
         return bytes(_BYTES[letter] for letter in letters if letter in _BYTES)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text of *tokens*; bytes that make no character are left out."""
+        """Return the text of *tokens*, without bytes that do not form a character."""
         text = b"".join(map(self.bytes_of, tokens))
         return text.decode("utf-8", errors="ignore").replace("\ufffd", "")
 
@@ -138,7 +138,7 @@ def _tokenizer(directory: Path) -> Tokenizer:
     content = read_limited(whole)
     if content is not None:
         try:
-            # tokenizers raises a bare Exception from a file, and a ValueError from bytes.
+            # tokenizers raises a bare Exception for a damaged file, but a ValueError for bytes.
             return Tokenizer.from_buffer(content)
         except ValueError as error:
             raise _damaged(whole, error) from error

@@ -1,1 +1,1 @@
-"""Qwen3-ASR on MLX: a Network of the modules of mlx-qwen3-asr."""
+"""Run Qwen3-ASR on MLX: a Network built from the modules of mlx-qwen3-asr."""

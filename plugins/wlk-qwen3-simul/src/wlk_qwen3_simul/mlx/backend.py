@@ -1,4 +1,4 @@
-"""The qwen3-mlx-simul backend: load a checkpoint and run it on MLX."""
+"""Load a checkpoint on MLX as the qwen3-mlx-simul backend."""
 
 from __future__ import annotations
 

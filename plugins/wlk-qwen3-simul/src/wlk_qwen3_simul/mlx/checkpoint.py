@@ -1,4 +1,4 @@
-"""Load a Qwen3-ASR directory with mlx-qwen3-asr, complete or not at all."""
+"""Load a Qwen3-ASR with mlx-qwen3-asr, and refuse one that is incomplete or damaged."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     """
     Load the Qwen3-ASR in *directory*, in the original layout, with weights of *dtype*.
 
-    The weights must fit the config key for key, because a model with random weights would also emit
-    text.
+    The weights must fit the config key for key, because a model with random weights would still
+    emit text.
 
     Raises:
         ModelNotFoundError: the model is missing, damaged or incomplete.
@@ -57,20 +57,20 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
         ) from error
     except Exception as error:
         raise _damaged(directory, error) from error
-    # mlx-qwen3-asr leaves weights that are stored in half precision as they are for float32.
+    # For float32, mlx-qwen3-asr does not convert weights that are stored in half precision.
     model.set_dtype(dtype)
     mx.eval(model.parameters())
     return model
 
 
 def is_quantized(directory: Path) -> bool:
-    """Return whether the weights in *directory* are packed; raises as `load_model`."""
+    """Return whether the weights in *directory* are quantized; raises as `check_directory`."""
     return any(name.endswith(".scales") for name in check_directory(directory)[1])
 
 
 def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHeader]]:
     """
-    Return the config.json in *directory* and the header of its weights, which have the same sizes.
+    Return the config.json and the headers of the weights in *directory*, whose sizes match.
 
     Raises:
         ModelNotFoundError: it contains no Qwen3-ASR in the original layout, or its files
@@ -87,14 +87,14 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
     bits = quantization.get("bits") if isinstance(quantization, dict) else None
     if bits is not None and bits not in READABLE_BITS:
         raise ModelNotFoundError(
-            f"{directory} is quantized in {str(bits)[:20]} bits, and mlx-qwen3-asr reads 2, 4 and "
-            "8; take such a model, or one that is not quantized"
+            f"{directory} is quantized to {str(bits)[:20]} bits, but mlx-qwen3-asr reads only 2, 4 "
+            "and 8; use such a model, or one that is not quantized"
         )
     read_json_table(directory / "quantization_config.json", _Quantization)
     # mlx-qwen3-asr loads every such file.
     tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
     try:
-        config = Qwen3ASRConfig.from_dict(table)  # with the defaults of absent keys
+        config = Qwen3ASRConfig.from_dict(table)  # fills in defaults of absent keys
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(directory, error) from error
     check_config(directory, asdict(config), tensors)
@@ -102,15 +102,15 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
 
 
 def _check_head(directory: Path, table: dict[str, Any], tensors: Iterable[str]) -> None:
-    """Raise ModelNotFoundError where config.json and the weights disagree about the lm_head."""
+    """Raise ModelNotFoundError if config.json and the weights disagree about the lm_head."""
     names = {name.removeprefix("thinker."): name for name in tensors}
     head, embedding = names.get("lm_head.weight"), names.get("model.embed_tokens.weight")
     if ties_head(table) == (head is None):
         return
     if head is None:
-        fault = "hold no lm_head, and its config.json does not tie it to the embedding"
+        fault = "lack an lm_head, but its config.json does not tie it to the embedding"
     elif embedding is None or "lm_head.scales" in names:
-        return  # an lm_head that was quantised apart from the embedding is kept
+        return  # an lm_head that was quantized separately from the embedding is kept
     else:
         arrays: dict[str, Any] = {}
         for file in directory.glob("*.safetensors"):
@@ -118,7 +118,7 @@ def _check_head(directory: Path, table: dict[str, Any], tensors: Iterable[str]) 
         if mx.array_equal(arrays[head], arrays[embedding]):
             return
         fault = (
-            "hold an lm_head of their own, and its config.json ties the lm_head to the embedding"
+            "have an lm_head of their own, but its config.json ties the lm_head to the embedding"
         )
     raise ModelNotFoundError(f"the weights in {directory} {fault}; pull the model again")
 

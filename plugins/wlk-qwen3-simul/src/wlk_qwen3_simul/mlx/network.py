@@ -1,4 +1,4 @@
-"""The Network on MLX, made of the modules of mlx-qwen3-asr."""
+"""The Network on MLX: the modules of mlx-qwen3-asr, called layer by layer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.mlx import SharedStream
 
-BLOCK = 512  # addends of a partial sum
+BLOCK = 512  # addends per partial sum
 _Pair = tuple[Any, Any]  # keys and values, [1, heads, positions, size]
 
 
 class MlxKVCache:
-    """The keys and values of one stream; arrays are replaced, never written to. See KVCache."""
+    """The keys and values of one stream, in arrays that are never changed in place; see KVCache."""
 
     def __init__(self) -> None:
         self.length = 0  #: positions held
@@ -34,7 +34,7 @@ class MlxKVCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, which are as long as the latest forward left them."""
+        """Bytes of the arrays; positions dropped since the latest forward still count."""
         return sum(int(keys.nbytes + values.nbytes) for keys, values in self.layers)
 
     def truncate(self, length: int) -> None:
@@ -46,8 +46,8 @@ class MlxNetwork:
     """
     A Qwen3-ASR on MLX, shared by all streams; see Network.
 
-    The modules are only read.  Their layers are called one by one from here, because the model's
-    own forward returns no attention; no module is replaced.
+    The modules are never changed.  Their layers are called one by one from here, because the
+    model's own forward returns no attention.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class MlxNetwork:
             steps = states.shape[2]
             states = encoder.conv_out(states.transpose(0, 2, 3, 1).reshape(steps, -1))
             states = states + encoder.embed_positions(steps).astype(states.dtype)
-            # `encode` starts the evaluation, because a trip to the device takes longer than this.
+            # Lazy: a trip to the device takes longer than this work, so `encode` evaluates it.
             return states[: token_count(features.shape[1])]
 
     def encode(self, seconds: Sequence[Any]) -> EncodedWindow:
@@ -93,7 +93,7 @@ class MlxNetwork:
         return EncodedWindow(embeddings)
 
     def new_kv_cache(self) -> MlxKVCache:
-        """Return a KV cache without positions."""
+        """Return an empty KV cache."""
         return MlxKVCache()
 
     def forward(
@@ -164,7 +164,7 @@ class MlxNetwork:
         attention = layer.self_attn
         normal = layer.input_layernorm(states)
         new, size = states.shape[1], attention.head_dim
-        # The norms of the model use another epsilon than those of the modules.
+        # mlx-qwen3-asr creates these two norms with MLX's default epsilon, not with the model's.
         epsilon = self._model.config.text_config.rms_norm_eps
 
         def split_heads(projected: Any, heads: int) -> Any:
@@ -212,7 +212,7 @@ def _logsumexp(logits: Any) -> Any:
     """
     Return the logarithm of the sum of exponentials of each row, summed block by block.
 
-    MLX adds one addend after another: over a hundred thousand small float32 addends the sum is
+    MLX adds one addend after another: with a hundred thousand small float32 addends the sum is
     wrong in the third digit.
     """
     padding = [(0, 0), (0, -logits.shape[1] % BLOCK)]

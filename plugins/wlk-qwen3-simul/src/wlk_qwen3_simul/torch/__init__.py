@@ -1,1 +1,1 @@
-"""Qwen3-ASR on torch: a Network of the modules of transformers."""
+"""Run Qwen3-ASR on torch: a Network built from the modules of transformers."""

@@ -1,4 +1,4 @@
-"""The qwen3-simul backend: load a checkpoint and run it on torch."""
+"""Load a checkpoint on torch as the qwen3-simul backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load a Qwen3-ASR directory of either layout on torch, complete or not at all."""
+"""Load a Qwen3-ASR of either layout on torch, and refuse one that is incomplete or damaged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wlk_core.models import TensorHeader
 
-# Weight names of the original layout and those of transformers; its own names match none of these.
+# From weight names of the original layout to those of transformers, which match no pattern here.
 _KEY_MAPPING = {
     r"^thinker\.model\.": "model.language_model.",
     r"^thinker\.audio_tower\.proj1\.": "model.multi_modal_projector.linear_1.",
@@ -33,9 +33,9 @@ _KEY_MAPPING = {
     r"^thinker\.lm_head\.": "lm_head.",
 }
 ADAPTER = "adapter_config.json"
-# Fields of the original config that transformers' config does not have.
+# Fields of the original config that the config of transformers lacks.
 _DROPPED_FIELDS = ("architectures", "conv_chunksize", "max_source_positions", "model_type")
-# The types of transformers leave out half of its interface.
+# The type annotations of transformers leave out half of its interface.
 _MODEL_CLASS: Any = Qwen3ASRForConditionalGeneration
 _LOGGING: Any = logging
 
@@ -47,7 +47,7 @@ def load_model(
     Load the Qwen3-ASR in *directory* onto *device*, with weights of *dtype*.
 
     The layout is the original one (`thinker.*`) or that of the `-hf` repositories.  The weights
-    must fit the config key for key, because a model with random weights would also emit text.
+    must fit the config key for key, because a model with random weights would still emit text.
 
     Raises:
         ModelNotFoundError: the model is missing, damaged or incomplete.
@@ -55,7 +55,7 @@ def load_model(
 
     """
     register_attention()
-    read_config_table(directory)  # before the weights: another model is refused by its type
+    read_config_table(directory)  # first, so that another model is refused by its type
     tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
     config = read_config(directory, tensors)
     name, remedy = str(directory), "choose a smaller model, or another device"
@@ -86,7 +86,7 @@ def load_model(
 
 @contextmanager
 def _reading(directory: Path) -> Iterator[None]:
-    """Hide transformers' progress bars and table of keys; report what is wrong with the files."""
+    """Hide transformers' progress bars and table of keys; raise its errors in one line."""
     level, shows_progress = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
     _LOGGING.set_verbosity_error()
     _LOGGING.disable_progress_bar()
@@ -108,9 +108,9 @@ def read_config(
     directory: Path, tensors: Mapping[str, TensorHeader] | None = None
 ) -> Qwen3ASRConfig:
     """
-    Return the config of *directory*, in either layout, which has the sizes of *tensors*.
+    Read the config in *directory*, in either layout, and check it against *tensors*, if given.
 
-    The other files that transformers reads by itself are accepted, or refused.
+    The other files that transformers would read by itself are checked as well.
 
     Raises:
         ModelNotFoundError: it contains no Qwen3-ASR, or its files contradict each other.
@@ -120,7 +120,7 @@ def read_config(
     table = read_config_table(directory)
     if "quantization" in table or "quantization_config" in table:
         raise ModelNotFoundError(
-            f"the weights in {directory} are quantized, which this backend does not read; take a "
+            f"the weights in {directory} are quantized, which this backend does not read; use a "
             "model in bfloat16, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-mlx-simul for "
             "weights quantized by MLX"
         )
@@ -140,7 +140,7 @@ def read_config(
             f"{path} does not describe a Qwen3-ASR: {reason(error)}; pull the model again"
         ) from error
     if tensors is not None:
-        # transformers has further names for the same sizes, and the last in the file counts.
+        # transformers accepts several names for a size, and the last one in the file counts.
         check_config(directory, config.to_dict(), tensors)
     return config
 
@@ -153,7 +153,7 @@ def _convert(table: dict[str, Any]) -> dict[str, Any]:
         for name in ("audio_config", "text_config")
     )
     theta = text.pop("rope_theta", 1e6)
-    # The three position rows of mrope are equal for audio, which makes it the plain rotation.
+    # For audio the three position rows of mrope are equal, so it is the plain rotation.
     text.pop("rope_scaling", None)
     text["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
     return {

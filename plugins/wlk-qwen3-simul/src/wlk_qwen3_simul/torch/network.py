@@ -1,4 +1,4 @@
-"""The Network on torch: modules of transformers, whose attention some heads of are captured."""
+"""The Network on torch: the modules of transformers, with the attention of some heads captured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AttentionCapture:
 
     Attributes:
         heads: int64[k] for each layer that has alignment heads.
-        rows: number of positions at the end to capture.
+        rows: number of last positions to capture.
         audio: the positions of the audio tokens, as (start, stop).
         weights: captured float32[k, rows, audio] of each layer: a softmax over the audio alone.
         masses: captured float32[k, rows] of each layer: the share of attention to the audio.
@@ -77,7 +77,7 @@ def _attention(
     attention_capture: AttentionCapture | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend with transformers' own SDPA attention, and fill *attention_capture* where given."""
+    """Attend with transformers' own SDPA attention, and fill *attention_capture* if given."""
     if attention_capture is not None:
         attention_capture.capture(module.layer_idx, query, key, scaling=options["scaling"])
     output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
@@ -88,8 +88,8 @@ def register_attention() -> None:
     """
     Register the attention with transformers as ATTENTION_NAME.
 
-    Its mask function is registered with it, because transformers otherwise makes no mask, and
-    several positions after cached ones would attend to positions after them.
+    Its mask function is registered with it: otherwise transformers builds no mask, and several
+    positions that follow cached ones would attend to later positions.
     """
     AttentionInterface.register(ATTENTION_NAME, _attention)
     AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
@@ -99,7 +99,7 @@ class TorchKVCache:
     """
     A KV cache with the interface of transformers' caches; see KVCache.
 
-    A forward writes after `length`, which the network raises only once the forward is complete.
+    A forward writes after `length`, which the network advances only once the forward is complete.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class TorchKVCache:
     def _grow(
         self, buffers: Sequence[torch.Tensor] | None, index: int, new: torch.Tensor, end: int
     ) -> torch.Tensor:
-        """Return a buffer of whole blocks that holds *end* positions, the held ones copied."""
+        """Return a buffer of whole blocks for *end* positions, with the held ones copied."""
         positions = -(-end // BLOCK) * BLOCK
         grown = new.new_empty((new.shape[0], new.shape[1], positions, new.shape[3]))
         if buffers is not None:
@@ -189,7 +189,7 @@ class TorchNetwork:
             return EncodedWindow(self._model.model.multi_modal_projector(states))
 
     def new_kv_cache(self) -> TorchKVCache:
-        """Return a KV cache without positions."""
+        """Return an empty KV cache."""
         return TorchKVCache()
 
     def forward(
@@ -210,9 +210,9 @@ class TorchNetwork:
                 mask = torch.ones(new, cached + new, dtype=torch.bool, device=self._model.device)
                 mask = mask.tril(diagonal=cached)[None, None]
             capture = AttentionCapture(self._heads, rows, audio)
-            # By position: transformers 5.24 calls `past_key_values` `cache`.
+            # Positional arguments: transformers 5.24 renamed `past_key_values` to `cache`.
             states = decoder(
-                None,  # no ids, because parts are embedded here
+                None,  # no ids: the parts are embedded above
                 {"full_attention": mask},
                 torch.arange(cached, cached + new, device=self._model.device)[None],
                 kv_cache,

@@ -1,1 +1,1 @@
-"""The protocol: requests of a stream, messages of a server; no input or output."""
+"""The protocol: requests of streams and messages of servers, without input or output."""

@@ -1,4 +1,4 @@
-"""Find out the dialect of a server other than wlk-serve, and what it can do."""
+"""Detect the dialect of a server other than wlk-serve, and what it supports."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ForeignServer: TypeAlias = OpenAiServer | VllmServer
 
 class Handshake:
     """
-    Take the dialect from the greeting, then open a session in it as a stream would.
+    Detect the dialect from the server's greeting, then open a session as a stream would.
 
     Args:
-        dialect: "auto", or "openai" or "vllm", which must then be that of the greeting.
-        model: its name at the server, None for the only one.
-        max_model_len: as the list of models declares it.
+        dialect: "auto", or the dialect that the greeting must have, "openai" or "vllm".
+        model: the name of the model at the server; None if neither user nor server named one.
+        max_model_len: the value in the server's list of models, None if unknown.
 
     """
 
@@ -40,7 +40,7 @@ class Handshake:
 
     @property
     def server(self) -> ForeignServer:
-        """What was found out; only when ready."""
+        """The properties of the server; valid once `is_ready`."""
         if isinstance(self._probe, VllmProbe) and self._probe.server is not None:
             return self._probe.server
         return self._openai
@@ -78,5 +78,5 @@ class Handshake:
             self._openai = OpenAiServer(model=self._model, is_flat=is_flat)
             return OpenAiDialect(self._openai)
         if self._model is None:
-            raise ServerMessageError("it lists no model; add its name to the address, #NAME")
+            raise ServerMessageError("it lists no model; append the model to the address: #NAME")
         return VllmProbe(self._model, max_model_len=self._max_model_len)

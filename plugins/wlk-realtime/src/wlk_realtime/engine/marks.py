@@ -1,4 +1,4 @@
-"""The dialect of wlk-serve: a mark returns all that its backend decided, with exact times."""
+"""The dialect of wlk-serve: replies to marks report all its backend decided, with exact times."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, WorkCounters
 from wlk_realtime.engine.messages import (
-    LATE,
+    ROUNDING_SECONDS,
     Message,
     ServerMessageError,
-    input_of,
+    audio_input,
     parse,
     refusal_of,
     shortened,
@@ -36,17 +36,17 @@ _COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 class MarksDialect:
     """
-    A session at a wlk-serve; see docs/serve.md for its messages.
+    A session at a wlk-serve; docs/serve.md describes its messages.
 
-    Every request ends with a mark, and its answer is what the server decoded up to there.
+    Every request ends with a mark, and the server answers with all that it decoded up to the mark.
     """
 
     def __init__(self, config: SessionConfig, *, model: str | None) -> None:
         self._config = config
         self._model = model
         self._sent_samples = 0
-        self._marks = 0  # sent
-        self._answered = 0
+        self._marks = 0  # sent so far
+        self._answered = 0  # of these marks
         #: whether the server has accepted the configuration
         self.is_ready = False
         self._words: tuple[Word, ...] = ()
@@ -54,7 +54,7 @@ class MarksDialect:
         self._state = Decoded(language=config.language)
 
     def begin(self) -> list[str]:
-        """Return the configuration of the session."""
+        """Return the message that configures the session."""
         transcription: Message = {}
         if self._model is not None:
             transcription["model"] = self._model
@@ -68,11 +68,11 @@ class MarksDialect:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the last mark came back."""
+        """Whether the server has answered the last mark."""
         return self._answered == self._marks
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
-        """Return an append, a commit at the end of an utterance, and a mark."""
+        """Return an append, a commit if an utterance ends, and a mark."""
         messages: list[Message] = []
         if len(audio):
             data = np.ascontiguousarray(audio, dtype="<f4").tobytes()
@@ -86,7 +86,7 @@ class MarksDialect:
         return [json.dumps(message) for message in messages]
 
     def receive(self, text: str | bytes) -> list[str]:
-        """Apply a message; deltas and items are left to the marks, which have more."""
+        """Apply a message; deltas and items are ignored, because marks contain more."""
         message = parse(text)
         match message["type"]:
             case "session.updated":
@@ -103,9 +103,9 @@ class MarksDialect:
         return attrs.evolve(self._state, words=words)
 
     def _check_session(self, session: Any) -> None:
-        source = input_of(session)
-        form = source.get("format") if isinstance(source, dict) else None
-        if form != _FORMAT or MARKS not in (session.get("include") or []):
+        source = audio_input(session)
+        audio_format = source.get("format") if isinstance(source, dict) else None
+        if audio_format != _FORMAT or MARKS not in (session.get("include") or []):
             raise ServerMessageError(f"expected a session with {MARKS}, got {shortened(session)}")
         self.is_ready = True
 
@@ -123,10 +123,10 @@ class MarksDialect:
         start = words[-1].start if words else self._last_start
         hypothesis = to_words(message.get("hypothesis"), floor=start, latest=latest)
         seconds = to_number(message.get("processed_up_to"))
-        before = self._state.processed_samples / SAMPLE_RATE
-        if seconds is None or not before - 1e-6 <= seconds <= latest + LATE:
+        earliest = self._state.processed_samples / SAMPLE_RATE
+        if seconds is None or not earliest - 1e-6 <= seconds <= latest + ROUNDING_SECONDS:
             raise ServerMessageError(
-                f"expected processed_up_to as a time from {before:.3f} to {latest:.3f} s, got "
+                f"expected processed_up_to as a time from {earliest:.3f} to {latest:.3f} s, got "
                 f"{shortened(message.get('processed_up_to'))}"
             )
         processed = round(seconds * SAMPLE_RATE)

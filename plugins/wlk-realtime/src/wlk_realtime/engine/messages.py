@@ -1,4 +1,4 @@
-"""Parse the messages of a server, and check them before any of it reaches a stream."""
+"""Parse the messages of a server, and validate them before they reach a stream."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from msgspec import Meta, Struct, ValidationError, convert
 from wlk_core.plugins import Word
 
 Message: TypeAlias = "dict[str, Any]"
-_QUOTED = 200  # characters of a server's message
-# Errors of a request that another session would repeat.
-_LASTING = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
-# Many times what can be said, so that memory stays in proportion to the audio.
+_QUOTED = 200  # characters of a server's message that an error quotes
+# Error codes that would come back if the request were made again in another session.
+_PERMANENT_CODES = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
+# Limits far above any speech rate; they keep memory in proportion to the audio.
 _SPARE_WORDS, _WORDS_PER_SECOND = 100, 50
 _SPARE_CHARACTERS, _CHARACTERS_PER_SECOND = 1000, 500
-LATE = 0.02  #: seconds that a word may reach beyond the audio, as rounding allows
+ROUNDING_SECONDS = 0.02  #: by which times may lie outside of the audio
 
 
 class ServerMessageError(Exception):
-    """The server sent a malformed message, or one that its kind of server never sends."""
+    """The server sent a malformed message, or one that its dialect does not allow."""
 
 
 class ServerRefusalError(Exception):
     """
     The server answered with an error.
 
-    `is_retryable` where the same request may succeed in another session.
+    `is_retryable` means that the same request can succeed in another session.
     """
 
     def __init__(self, message: str, *, is_retryable: bool) -> None:
@@ -38,7 +38,7 @@ class ServerRefusalError(Exception):
 
 def parse(text: str | bytes) -> Message:
     """
-    Return the JSON object of a message.
+    Parse a message.
 
     Raises:
         ServerMessageError: *text* is not a JSON object with a type.
@@ -54,30 +54,30 @@ def parse(text: str | bytes) -> Message:
 
 
 def to_number(value: object) -> float | None:
-    """Return a finite number as float, None for anything else."""
+    """Return *value* as float if it is a finite number, else None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
         number = float(value)
-    except OverflowError:  # JSON has integers that no float holds
+    except OverflowError:  # JSON integers can exceed the range of float
         return None
     return number if math.isfinite(number) else None
 
 
 def to_text(message: Message, name: str) -> str:
-    """Return the text *name*, which may be empty; raises ServerMessageError for anything else."""
+    """Return the string field *name*; raises ServerMessageError if it is not a string."""
     text = message.get(name)
     if not isinstance(text, str):
         raise ServerMessageError(f"expected {name} as text, got {shortened(text)}")
-    # Servers put it where a token ends inside of a character, whose other bytes come later.
+    # Servers send it for a token that ends within a character, whose other bytes follow later.
     return text.replace("\N{REPLACEMENT CHARACTER}", "")
 
 
 def check_length(text: str, seconds: float) -> str:
-    """Return *text* of *seconds* of audio; raises ServerMessageError where it is far too long."""
+    """Return *text*; raises ServerMessageError if it is far too long for *seconds* of audio."""
     if len(text) > _SPARE_CHARACTERS + _CHARACTERS_PER_SECOND * seconds:
         raise ServerMessageError(
-            f"{len(text)} characters came for {seconds:.2f} s of audio, {shortened(text)}"
+            f"got {len(text)} characters for {seconds:.2f} s of audio, {shortened(text)}"
         )
     return text
 
@@ -91,25 +91,25 @@ class _Record(Struct):
 
 def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...]:
     """
-    Return the words of *records* in seconds, their starts in order from *floor* to *latest*.
+    Parse words, whose times must lie between *floor* and *latest* seconds, ordered by start.
 
     Raises:
-        ServerMessageError: there are far too many words, one is empty or very long, a time lies
-            outside or goes back, or a probability is not in [0, 1].
+        ServerMessageError: there are far too many words, a word is empty or very long, a time is
+            out of range or order, or a probability is not in [0, 1].
 
     """
     seconds = max(0.0, latest - floor)
     if isinstance(records, list) and len(records) > _SPARE_WORDS + _WORDS_PER_SECOND * seconds:
-        raise ServerMessageError(f"{len(records)} words came for {seconds:.2f} s of audio")
+        raise ServerMessageError(f"got {len(records)} words for {seconds:.2f} s of audio")
     try:
-        found = convert(records, list[_Record])
+        parsed = convert(records, list[_Record])
     except ValidationError as error:
         raise ServerMessageError(f"{error}, got {shortened(records)}") from None
     words: list[Word] = []
-    for record in found:
-        if not floor - LATE <= record.start <= record.end <= latest + LATE:
+    for record in parsed:
+        if not floor - ROUNDING_SECONDS <= record.start <= record.end <= latest + ROUNDING_SECONDS:
             raise ServerMessageError(
-                f"the word {shortened(record.text)} at {record.start:.3f}-{record.end:.3f} s lies "
+                f"the word {shortened(record.text)} at {record.start:.3f}-{record.end:.3f} s is "
                 f"outside of {floor:.3f}-{latest:.3f} s"
             )
         floor = max(floor, record.start)
@@ -118,23 +118,23 @@ def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...
 
 
 def shortened(value: object) -> str:
-    """Return *value* on one line, cut to a length for messages."""
+    """Return *value* quoted on one line, truncated for error messages."""
     text = value if isinstance(value, str) else repr(value)
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * _QUOTED]).split())
     return repr(line if len(line) <= _QUOTED else f"{line[:_QUOTED]}...")
 
 
 def refusal_of(error: object) -> ServerRefusalError:
-    """Return the exception for *error*, an object with `message`, `code` and `type`."""
+    """Return the exception for *error*, usually an object with `message` and `code`."""
     fields = error if isinstance(error, dict) else {"message": error}
     code = fields.get("code")
     return ServerRefusalError(
         f"{shortened(fields.get('message'))} ({shortened(code)})",
-        is_retryable=code not in _LASTING,
+        is_retryable=code not in _PERMANENT_CODES,
     )
 
 
-def input_of(session: object) -> object:
-    """Return the part of a session's configuration that is about its audio, None without one."""
+def audio_input(session: object) -> object:
+    """Return `audio.input` of the configuration of a session, None if it is missing."""
     audio = session.get("audio") if isinstance(session, dict) else None
     return audio.get("input") if isinstance(audio, dict) else None

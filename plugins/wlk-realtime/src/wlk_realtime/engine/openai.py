@@ -1,4 +1,4 @@
-"""The plain dialect of OpenAI's realtime transcription: text without times."""
+"""The dialect of OpenAI's realtime transcription: text without times."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wlk_core.plugins import SAMPLE_RATE
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
+    audio_input,
     check_length,
-    input_of,
     parse,
     refusal_of,
     shortened,
@@ -32,7 +32,7 @@ from wlk_realtime.engine.requests import Decoded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_RATE = 24_000  # the only one that OpenAI takes
+_RATE = 24_000  # Hz, the only rate that OpenAI accepts
 _FORMAT = {"type": "audio/pcm", "rate": _RATE}
 _MIN_SAMPLES = SAMPLE_RATE // 10  # OpenAI refuses less than 100 ms
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
@@ -41,11 +41,11 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 @attrs.frozen(kw_only=True)
 class OpenAiServer:
     """
-    A model at a server with OpenAI's messages.
+    A model at a server that speaks OpenAI's protocol.
 
     Attributes:
-        model: its name there, None to leave it to the address.
-        is_flat: whether the session has the fields of the beta, as at speaches.
+        model: its name at the server, None if the address selects it.
+        is_flat: whether sessions have the flat fields of the beta protocol, as at speaches.
 
     """
 
@@ -57,20 +57,20 @@ class OpenAiDialect:
     """
     A session at OpenAI, Azure, SGLang, speaches and others.
 
-    An utterance is an item, or several where it is long.  Deltas are a hypothesis, and the
-    transcript of the item is final, because some servers decode again and some send no deltas.
+    An utterance is one item, or several if it is long.  Deltas are the hypothesis; only transcripts
+    of items are committed: some servers decode the item again for it, and others send no deltas.
     """
 
     def __init__(self, server: OpenAiServer) -> None:
         self._server = server
         self._pieces = AudioPieces(MAX_UNTIMED_STEPS)  # each is an item
         self._resampler = Resampler(SAMPLE_RATE, to_rate=_RATE)
-        self._text = ""  # of the item so far
+        self._text = ""  # the deltas of the item so far
         #: whether the server has accepted the configuration
         self.is_ready = False
 
     def begin(self) -> list[str]:
-        """Return the message that opens a transcription without turn detection."""
+        """Return the message that configures transcription without turn detection."""
         transcription = {} if self._server.model is None else {"model": self._server.model}
         session: Message
         if self._server.is_flat:
@@ -82,16 +82,16 @@ class OpenAiDialect:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the transcripts of all items came that have ended."""
+        """Whether the server has sent the transcript of every item that was committed."""
         return self._pieces.is_idle
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
-        """Return appends, and a commit at the end of an item."""
+        """Return appends, and a commit if an item ends."""
         self._pieces.append(audio, is_last=is_last)
         return [json.dumps(m) for part in self._pieces.parts() for m in self._messages(part)]
 
     def receive(self, text: str | bytes) -> list[str]:
-        """Apply a message; return what was held for it."""
+        """Apply a message; return the queued messages that it allows to send."""
         message = parse(text)
         match message["type"]:
             case "session.updated" | "transcription_session.updated":
@@ -117,14 +117,14 @@ class OpenAiDialect:
         )
 
     def _check_session(self, session: object) -> None:
-        source = session if self._server.is_flat else input_of(session)
+        source = session if self._server.is_flat else audio_input(session)
         if not isinstance(source, dict) or source.get("turn_detection") is not None:
             raise ServerMessageError(
                 f"expected a session without turn detection, got {shortened(session)}"
             )
-        form = source.get("format", _FORMAT)
-        if not isinstance(form, dict) or form.get("rate", _RATE) != _RATE:
-            raise ServerMessageError(f"expected audio at {_RATE} Hz, got {shortened(form)}")
+        audio_format = source.get("format", _FORMAT)
+        if not isinstance(audio_format, dict) or audio_format.get("rate", _RATE) != _RATE:
+            raise ServerMessageError(f"expected audio at {_RATE} Hz, got {shortened(audio_format)}")
         self.is_ready = True
 
     def _complete(self, transcript: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decode utterances at a server: send them on a grid of samples, and keep their audio."""
+"""Decode utterances at a server: send whole steps of audio, and keep it to resend it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.plugins import SAMPLE_RATE, Step, WorkCounters
 from wlk_core.streaming import AudioBuffer
+from wlk_realtime.engine.pieces import STEP_SAMPLES
 from wlk_realtime.engine.requests import Decoded, Request, ServerProgress, SessionConfig
 
 if TYPE_CHECKING:
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-CELL_SAMPLES = 1280  # 80 ms: audio is sent in whole steps of natively streaming models
-PIECE_SAMPLES = 50 * CELL_SAMPLES  # 4 s, so that a request is short
-# Audio that was decoded is kept for a connection that is lost: LocalAgreement decodes the last 30 s
-# at most, so that no more is needed to continue.
+_MAX_REQUEST_SAMPLES = 50 * STEP_SAMPLES  # 4 s, to keep requests short
+# Decoded audio is kept to resend it after a lost connection.  LocalAgreement decodes at most the
+# last 30 s, so a new session needs no more.
 KEPT_SECONDS = 30
-KEPT_GRID_SAMPLES = 2 * SAMPLE_RATE  # 2 s: whole ticks of a second and whole cells of 80 ms
+_KEPT_GRID_SAMPLES = 2 * SAMPLE_RATE  # 2 s: a multiple of 1 s ticks and of 80 ms steps
 _MAX_PROMPT_CHARACTERS = 400
 
 
@@ -29,14 +29,14 @@ class RemoteRecognizer:
     """
     Decode utterances at a server.
 
-    Audio is kept until the server has decoded it, and KEPT_SECONDS longer.  So another session can
-    go on where a lost one ended.
+    All audio that the server has yet to decode is kept, and KEPT_SECONDS before it, so that a new
+    session can continue after a lost connection.
 
     Args:
-        ask: makes a request of this stream; after a BackendError the same one may be made again.
-        close: ends its connection.
-        config: how its session is opened.
-        takes_prompt: whether the server takes text before the audio.
+        ask: makes a request of this stream; after a BackendError, the same request can be repeated.
+        close: closes the connection of this stream.
+        config: how to open its session.
+        takes_prompt: whether the server accepts a prompt.
         can_force: whether the server can be forced to a language.
 
     """
@@ -59,25 +59,25 @@ class RemoteRecognizer:
         self._utterance = -1
         self._progress = ServerProgress()
         self._work = WorkCounters()
-        self._earlier_work = WorkCounters()  # of connections that were lost
-        self._misplaced = 0  # words that the connection has counted
+        self._earlier_work = WorkCounters()  # of lost connections
+        self._misplaced = 0  # words counted over the current connection
         self._remote_bytes = 0
         self._is_closed = False
         self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """Words that may still change, in seconds of the utterance."""
+        """The words that may still change, in seconds since the start of the utterance."""
         return self._hypothesis
 
     @property
     def language(self) -> str | None:
-        """The language forced or detected."""
+        """The forced or detected language."""
         return self._language
 
     @property
     def work(self) -> WorkCounters:
-        """The work that the server has counted."""
+        """The work counters of the server, for all connections of this stream."""
         return self._work
 
     @property
@@ -90,10 +90,10 @@ class RemoteRecognizer:
         self._buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Let the server decode the next piece, or the end of a complete utterance."""
+        """Have the server decode the next audio; return None if nothing is left to send."""
         end = self._buffer.end
-        stop = end if is_last else end - end % CELL_SAMPLES
-        stop = min(stop, self._sent + PIECE_SAMPLES)
+        stop = end if is_last else end - end % STEP_SAMPLES
+        stop = min(stop, self._sent + _MAX_REQUEST_SAMPLES)
         is_flush = is_last and stop == end
         if stop <= self._sent and not (is_flush and not self._is_flushed):
             return None
@@ -110,7 +110,7 @@ class RemoteRecognizer:
         return self._apply(self._ask(request), request)
 
     def end_utterance(self, committed_text: str) -> None:
-        """Begin a new utterance; the session at the server goes on."""
+        """Begin a new utterance in the same session at the server."""
         self._utterance += 1
         self._buffer = AudioBuffer()
         self._sent = 0
@@ -120,12 +120,12 @@ class RemoteRecognizer:
         self._text = committed_text
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._is_closed = True
         self._close()
 
     def _session_config(self) -> SessionConfig:
-        """Return how a session is opened that goes on here."""
+        """Return the configuration of a session that would continue at this point."""
         text = f"{self._config.prompt} {self._text}".strip()[-_MAX_PROMPT_CHARACTERS:]
         return SessionConfig(
             language=self._language if self._can_force else self._config.language,
@@ -147,7 +147,7 @@ class RemoteRecognizer:
             end = decoded.words[-1].end
             self._tail = tuple(w for w in (*self._tail, *decoded.words) if w.end >= end)
         kept = decoded.processed_samples - KEPT_SECONDS * SAMPLE_RATE
-        self._buffer.trim(max(0, kept - kept % KEPT_GRID_SAMPLES))
+        self._buffer.trim(max(0, kept - kept % _KEPT_GRID_SAMPLES))
         return Step(
             committed=decoded.words,
             consumed_samples=decoded.processed_samples,

@@ -1,4 +1,4 @@
-"""The requests of a stream, what a server answers, and the protocol between them."""
+"""The requests of a stream, the answers to them, and the protocols that a dialect implements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class SessionConfig:
-    """How a session at the server is opened; `prompt` is the text before its audio."""
+    """How to open a session at the server; an empty `prompt` is none."""
 
     language: str | None = None
     prompt: str = ""
@@ -27,7 +27,7 @@ class SessionConfig:
 
 @attrs.frozen
 class ServerProgress:
-    """The stream has the first `words` words that connection number `connection` returned."""
+    """The stream has received the first `words` words of connection number `connection`."""
 
     connection: int = 0
     words: int = 0
@@ -36,17 +36,17 @@ class ServerProgress:
 @attrs.frozen(kw_only=True)
 class Request:
     """
-    Decode an utterance up to sample `stop`; the same request may be made again.
+    A request to decode an utterance up to sample `stop`; it can be repeated.
 
     Attributes:
         utterance: its number in the stream, from 0.
-        first: the first sample of it that the stream still holds.
+        first: the first sample of the utterance that the stream still holds.
         stop: the sample after the last one to decode.
-        is_last: whether the utterance ends there, so that all of its words are final.
-        audio: returns the samples from one number to another, float32[n], valid during the call.
-        progress: the words that the stream has.
+        is_last: whether the utterance ends there, which makes all its words final.
+        audio: returns the samples from a start to a stop, float32[n], valid during the call.
+        progress: the words that the stream has received.
         tail: the last words of the utterance that the stream has: all that share the latest end.
-        config: how a new session is opened.
+        config: how to open a new session if one is needed.
 
     """
 
@@ -63,19 +63,19 @@ class Request:
 @attrs.frozen(kw_only=True)
 class Decoded:
     """
-    What a server decoded since the last time.
+    What a server decoded since the last request.
 
-    A dialect counts from the begin of its session, an answer from that of the utterance.
+    Times from a `Dialect` start at its session; those of an answer start at the utterance.
 
     Attributes:
-        words: final words that the stream has not seen, in seconds.
+        words: final words that the stream has not received yet, in seconds.
         hypothesis: words that may still change, in seconds.
         processed_samples: samples that the model has consumed.
-        language: the code detected or forced, None while unknown.
-        work: the counters of the session.
+        language: the forced or detected code, None while unknown.
+        work: the work counters of the session.
         state_bytes: bytes that the server holds for the session, None if unknown.
-        misplaced_words: words of the session that the engine put outside of its audio.
-        progress: the words that the stream has, `words` included.
+        misplaced_words: words of the session that the engine placed outside of its audio.
+        progress: the words that the stream has received, including `words`.
 
     """
 
@@ -91,10 +91,10 @@ class Decoded:
 
 class Conversation(Protocol):
     """
-    Messages that open a session, without input and output.
+    The messages that open a session, without input or output.
 
-    `receive` raises ServerMessageError for anything that such a server never sends, and
-    ServerRefusalError where the server reports an error.
+    `receive` raises ServerMessageError if a message is malformed or unexpected, and
+    ServerRefusalError if the server reports an error.
     """
 
     def begin(self) -> list[str]:
@@ -102,7 +102,7 @@ class Conversation(Protocol):
         ...
 
     def receive(self, text: str | bytes) -> list[str]:
-        """Apply a message of the server; return the messages to send."""
+        """Apply a message from the server; return the messages to send."""
         ...
 
     @property
@@ -112,17 +112,17 @@ class Conversation(Protocol):
 
 
 class Dialect(Conversation, Protocol):
-    """One session in the messages of a kind of server; one request at a time."""
+    """One session in the protocol of one kind of server; it handles one request at a time."""
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
-        """Return the messages that append *audio* and, with `is_last`, end the utterance."""
+        """Return the messages that append *audio* and, if `is_last`, end the utterance."""
         ...
 
     @property
     def is_answered(self) -> bool:
-        """Whether the server has decoded what was sent."""
+        """Whether the server has answered all that was sent."""
         ...
 
     def take(self) -> Decoded:
-        """Return what was decoded since the last call."""
+        """Return what the server has decoded since the last call."""
         ...

@@ -1,8 +1,8 @@
 """
 The dialect of vLLM's realtime endpoint; vLLM 0.33, vllm/entrypoints/speech_to_text/realtime.
 
-vLLM sends no times.  A natively streaming model writes one token for each step of 80 ms of audio,
-and vLLM sends one delta for each token, so that the number of a delta is the time of its text.
+vLLM sends no times.  A natively streaming model emits one token for each step of 80 ms of audio,
+and vLLM sends one delta for each token, so counting deltas gives the times of words.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-# Steps of silence before the audio, and the begin of the text: the prompt without its delay.
+# The prompt of a generation: steps of silence, the begin token, and the steps of the delay.
 LEFT_PAD_STEPS = 32
 _BEGIN_STEPS = 1
 _MAX_EXTRA_STEPS = 64  # of padding after the audio; Voxtral has 10
 _MIN_GENERATION_STEPS = 125  # ten seconds
-# Two lengths of silence in steps, because texts that follow the audio differ by as many.
+# The lengths of two silences: if deltas follow the audio, their numbers differ by as many steps.
 _PROBE_STEPS = (4, 12)
 
-#: A commit begins a generation; vLLM ignores it, without an answer, while one runs.
+#: Begins a generation; while one is running, vLLM ignores it without an answer.
 _START = json.dumps({"type": "input_audio_buffer.commit"})
-#: No audio may follow before the generation is done, because vLLM would drop it.
+#: Ends the audio of a generation.  vLLM drops audio sent before the generation is done.
 _FINAL = json.dumps({"type": "input_audio_buffer.commit", "final": True})
-_RETRYABLE = (None, "processing_error")  # the other codes are about a request, which would repeat
-_QWEN3_ASR = "<asr_text>"  # it begins each piece of 5 s with "language English<asr_text>"
+_RETRYABLE = (None, "processing_error")  # other codes reject the request, and would do so again
+_QWEN3_ASR = "<asr_text>"  # that model begins each 5 s with "language English<asr_text>"
 
 
 @attrs.frozen(kw_only=True)
 class VllmServer:
     """
-    A model at vLLM, as VllmProbe found it.
+    A model at vLLM, as measured by VllmProbe.
 
     Attributes:
-        model: its name there.
-        is_timed: whether a generation has one delta for each step of 80 ms, so that counting them
-            gives times.
+        model: its name at vLLM.
+        is_timed: whether generations have one delta for each step of 80 ms, so that counting
+            deltas gives times.
         prompt_steps: steps of silence and delay before the first delta.
         extra_steps: deltas of a generation beyond the steps of its audio.
         max_model_len: tokens after which vLLM ends a generation, None if unknown.
@@ -78,12 +78,12 @@ class VllmServer:
 
     @property
     def delay_steps(self) -> int:
-        """Steps by which text follows its audio."""
+        """Steps by which text lags behind its audio."""
         return self.prompt_steps - LEFT_PAD_STEPS - _BEGIN_STEPS
 
     @property
     def max_generation_steps(self) -> int | None:
-        """Steps of audio whose deltas all come before `max_model_len`; None for no limit."""
+        """Steps of audio that a generation can decode before it is ended; None if unlimited."""
         if not self.is_timed:
             return MAX_UNTIMED_STEPS
         if self.max_model_len is None:
@@ -93,11 +93,11 @@ class VllmServer:
 
 class VllmProbe:
     """
-    Decode two lengths of silence, and compare what is counted.
+    Decode two silences of different lengths, and compare the numbers of deltas and tokens.
 
-    Times are known where each generation has as many deltas as tokens, and one more for each step
-    of 80 ms more.  An older vLLM, one with --stream-interval above 1, and models that transcribe
-    whole pieces do not pass.
+    Times are available if each generation has as many deltas as tokens, and the longer silence has
+    one more for each additional step of 80 ms.  Older versions of vLLM, a --stream-interval above
+    1, and models that transcribe whole pieces do not pass.
     """
 
     def __init__(self, model: str, *, max_model_len: int | None) -> None:
@@ -105,16 +105,16 @@ class VllmProbe:
         self._max_model_len = max_model_len
         self._deltas = 0
         self._counts: list[tuple[int, int | None, int | None]] = []  # deltas, tokens, prompt
-        #: what was found out, None before the end
+        #: the result, None until the probe has ended
         self.server: VllmServer | None = None
 
     def begin(self) -> list[str]:
-        """Return the name of the model and the first silence."""
+        """Return the messages that select the model and send the first silence."""
         return [_update(self._model), *_silence(_PROBE_STEPS[0])]
 
     @property
     def is_ready(self) -> bool:
-        """Whether both silences were decoded."""
+        """Whether both silences have been decoded."""
         return self.server is not None
 
     def receive(self, text: str | bytes) -> list[str]:
@@ -125,19 +125,19 @@ class VllmProbe:
                 _delta(message)
                 self._deltas += 1
             case "transcription.done" if self.is_ready:
-                raise ServerMessageError("the end of a generation came, and none had begun")
+                raise ServerMessageError("a generation ended, but none was running")
             case "transcription.done":
                 tokens = _usage(message, "completion_tokens")
                 self._counts.append((self._deltas, tokens, _usage(message, "prompt_tokens")))
                 self._deltas = 0
                 if len(self._counts) < len(_PROBE_STEPS):
                     return _silence(_PROBE_STEPS[len(self._counts)])
-                self.server = self._found()
+                self.server = self._measured_server()
             case "error":
                 raise _refusal(message)
         return []
 
-    def _found(self) -> VllmServer:
+    def _measured_server(self) -> VllmServer:
         (deltas, tokens, prompt), (more_deltas, more_tokens, same_prompt) = self._counts
         server = VllmServer(
             model=self._model,
@@ -157,7 +157,7 @@ class VllmProbe:
         max_steps = server.max_generation_steps
         if max_steps is not None and max_steps < _MIN_GENERATION_STEPS:
             raise ServerRefusalError(
-                f"its max_model_len of {self._max_model_len} tokens ends after "
+                f"its max_model_len of {self._max_model_len} tokens allows only "
                 f"{max(0, max_steps) * 0.08:.1f} s of audio; start it with --max-model-len 45000",
                 is_retryable=False,
             )
@@ -168,8 +168,8 @@ class VllmDialect:
     """
     A session at vLLM; see docs/realtime.md.
 
-    An utterance is a generation, or several where vLLM's context ends.  Audio that comes after the
-    end of one is held until vLLM reports that it is done, because vLLM would drop it.
+    An utterance is one generation, or several if it exceeds vLLM's context.  After the end of a
+    generation, audio is queued until vLLM reports that it is done, because vLLM would drop it.
     """
 
     def __init__(self, server: VllmServer) -> None:
@@ -177,32 +177,32 @@ class VllmDialect:
         self._pieces = AudioPieces(server.max_generation_steps)  # each is a generation
         self._is_generating = False
         self._deltas = 0  # of the generation
-        self._text = ""  # of the generation, where it has no times
-        self._timed = StepWords()
-        #: whether the server has greeted
+        self._text = ""  # of the generation, if it is not timed
+        self._timed = StepWords()  # of the generation, if it is
+        #: whether the server has sent its greeting
         self.is_ready = False
 
     def begin(self) -> list[str]:
-        """Return the name of the model, which vLLM does not acknowledge."""
+        """Return the message that selects the model, which vLLM does not acknowledge."""
         return [_update(self._server.model)]
 
     @property
     def is_answered(self) -> bool:
-        """Whether the texts of all steps came that need no later audio."""
+        """Whether every delta has arrived that needs no later audio."""
         if not self._pieces.is_idle:
             return False
         if not self._is_generating or not self._server.is_timed:
             return True
-        # 1: the encoder needs the beginning of the step that follows
+        # 1 because the encoder needs the beginning of the next step
         return self._deltas >= self._steps - self._server.delay_steps - 1
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
-        """Return appends, and commits where a generation begins or ends."""
+        """Return appends, and commits if a generation begins or ends."""
         self._pieces.append(audio, is_last=is_last)
         return [text for part in self._pieces.parts() for text in self._messages(part)]
 
     def receive(self, text: str | bytes) -> list[str]:
-        """Apply a message; return what was held for it."""
+        """Apply a message; return the queued messages that it allows to send."""
         message = parse(text)
         match message["type"]:
             case "session.created":
@@ -230,7 +230,7 @@ class VllmDialect:
 
     @property
     def _steps(self) -> int:
-        """How many steps of audio the generation has, the last one padded."""
+        """The number of steps of audio in the generation, the last one padded."""
         return -(-self._pieces.samples // STEP_SAMPLES)
 
     def _untimed(self) -> list[Word]:
@@ -245,7 +245,7 @@ class VllmDialect:
         if len(part.audio):
             if self._server.is_timed:
                 self._timed.append(part.audio)
-            # vLLM would leave out the last step of an utterance where it is incomplete
+            # vLLM would drop the last step of an utterance if it were incomplete
             messages.append(_append(np.pad(part.audio, (0, -len(part.audio) % STEP_SAMPLES))))
         return [*messages, _FINAL] if part.is_last else messages
 
@@ -259,26 +259,26 @@ class VllmDialect:
         possible = self._steps + self._server.extra_steps * self._pieces.is_closed
         if self._deltas > possible:
             raise ServerMessageError(
-                f"text {self._deltas} came for {self._steps} steps of 80 ms, {shortened(text)}"
+                f"got delta {self._deltas} for {self._steps} steps of 80 ms, {shortened(text)}"
             )
         self._pieces.commit(self._timed.push(check_length(text, 0.0)))
 
     def _end(self, tokens: int | None) -> list[str]:
         if not self._is_generating:
-            raise ServerMessageError("the end of a generation came, and none had begun")
+            raise ServerMessageError("a generation ended, but none was running")
         if not self._pieces.is_closed:
             raise ServerRefusalError(
-                f"the generation ended by itself after {self._deltas} texts, as vLLM does at "
-                "its max_model_len",
+                f"the generation ended early after {self._deltas} deltas, as vLLM does at its "
+                "max_model_len",
                 is_retryable=True,
             )
-        # A count that disagrees means that audio was dropped or texts were merged, so that every
-        # word after that would have a wrong time.
+        # A different count means that vLLM dropped audio or merged deltas, which makes the times of
+        # all later words wrong.
         expected = self._steps + self._server.extra_steps
         if self._server.is_timed and {self._deltas, tokens} != {expected}:
             raise ServerMessageError(
-                f"{self._deltas} texts and {tokens} tokens came for "
-                f"{self._steps} steps of 80 ms, which are {expected} of each"
+                f"expected {expected} deltas and tokens for {self._steps} steps of 80 ms, "
+                f"got {self._deltas} deltas and {tokens} tokens"
             )
         self._pieces.commit(self._timed.finish() if self._server.is_timed else self._untimed())
         self._pieces.finish()
@@ -299,7 +299,7 @@ def _silence(steps: int) -> list[str]:
 
 
 def _delta(message: Message) -> str:
-    """Return the text of a delta, empty for a step without text."""
+    """Return the text of a delta, which is empty for most steps."""
     text = to_text(message, "delta")
     if _QWEN3_ASR in text:
         raise ServerRefusalError(
@@ -311,14 +311,14 @@ def _delta(message: Message) -> str:
 
 
 def _usage(message: Message, name: str) -> int | None:
-    """Return how many tokens of a kind vLLM counted in a generation, None where it is not sent."""
+    """Return the count *name* of the usage that vLLM reports for a generation, None if missing."""
     usage = message.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if type(value) is int and value >= 0 else None
 
 
 def _refusal(message: Message) -> ServerRefusalError:
-    """Return the error of a message of type `error`, whose text is not an object as at OpenAI."""
+    """Return the exception for an `error`, in which vLLM sends a string and OpenAI an object."""
     code = message.get("code")
     return ServerRefusalError(
         f"{shortened(message.get('error'))} ({shortened(code)})", is_retryable=code in _RETRYABLE

@@ -1,1 +1,1 @@
-"""The client: addresses, sockets, servers, and their errors."""
+"""The network client: addresses, connections, servers and errors."""

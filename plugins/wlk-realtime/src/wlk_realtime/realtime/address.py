@@ -1,4 +1,4 @@
-"""Where a server listens, and the key and certificates that it is used with."""
+"""Parse the address of a server; read the key and the certificates to use with it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import attrs
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError, offline_mode
 from wlk_core.untrusted import is_loopback
 
-_EXAMPLE = "--model ws://HOST:8000/v1/realtime"
-_PATH = "/realtime"
-_AZURE = ".azure.com"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXAMPLE_OPTION = "--model ws://HOST:8000/v1/realtime"
+_PATH_SUFFIX = "/realtime"
+_AZURE_SUFFIX = ".azure.com"
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.frozen(kw_only=True)
 class Address:
     """
-    A WebSocket address, and the model that it is to run.
+    The WebSocket address of a server, and the model to use there.
 
     Attributes:
         url: the address without the model.
-        model: the name after the "#", None for the only one of the server.
+        model: the name after the "#"; None if the server has a single model.
 
     """
 
@@ -36,17 +36,17 @@ class Address:
     @classmethod
     def parse(cls, reference: str | None) -> Address:
         """
-        Return the address that *reference* is.
+        Parse *reference*, ``URL`` or ``URL#MODEL``.
 
         Raises:
-            ModelNotFoundError: it is not the address of a WebSocket, or None.
+            ModelNotFoundError: it is None or not the address of a WebSocket.
             OptionError: it contains a user name or a password.
             BackendUnavailable: the network is switched off, and the host is another machine.
 
         """
         if reference is None:
             raise ModelNotFoundError(
-                f"realtime runs no model itself: name the server with {_EXAMPLE}"
+                f"realtime runs no model itself: name the server with {_EXAMPLE_OPTION}"
             )
         url, _, model = reference.partition("#")
         try:
@@ -56,7 +56,7 @@ class Address:
             is_address = False
         if not is_address or not url.isprintable() or " " in url:
             raise ModelNotFoundError(
-                f"expected the model of realtime as the address of a server, {_EXAMPLE}, "
+                f"expected the model of realtime as the address of a server, {_EXAMPLE_OPTION}, "
                 f"got {url.rpartition('@')[2]!r}"
             )
         if parts.username or parts.password:
@@ -75,7 +75,7 @@ class Address:
 
     @property
     def host(self) -> str:
-        """The name or address of the machine."""
+        """The host name or IP address."""
         return urlsplit(self.url).hostname or ""
 
     @property
@@ -85,32 +85,32 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is this machine, so that audio sent to it does not leave it."""
+        """Whether the server runs on this machine, so that audio does not leave it."""
         return is_loopback(self.host)
 
     @property
     def origin(self) -> str:
-        """The scheme, host and port for requests over HTTP."""
+        """The scheme, host and port for HTTP requests."""
         parts = urlsplit(self.url)
         return f"http{parts.scheme.removeprefix('ws')}://{parts.netloc}"
 
     @property
     def models_path(self) -> str:
-        """The path of the list of models, beside that of the WebSocket."""
-        return f"{urlsplit(self.url).path.rstrip('/').removesuffix(_PATH)}/models"
+        """The path of the list of models, a sibling of the path of the WebSocket."""
+        return f"{urlsplit(self.url).path.rstrip('/').removesuffix(_PATH_SUFFIX)}/models"
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Endpoint:
     """
-    An address with what is needed to use it.
+    An address, with the key, certificates and timeout to use for it.
 
     Attributes:
         address: where the server listens.
-        key: sent to it, None for none.
-        key_variable: the environment variable that it comes from, for messages.
-        tls: the authorities that certificates are checked with, None for those of the system.
-        timeout_seconds: the time of a request, connecting included.
+        key: the API key to send; None to send none.
+        key_variable: the environment variable that holds the key, for error messages.
+        tls: trusts the certificates of the option `ca_file`; None to trust those of the system.
+        timeout_seconds: the time limit of a request, connecting included.
 
     """
 
@@ -122,25 +122,25 @@ class Endpoint:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of every request, with the key; Azure reads it from one of its own."""
+        """The headers that carry the key; Azure reads it from a header of its own."""
         if self.key is None:
             return {}
         headers = {"Authorization": f"Bearer {self.key}"}
-        if self.address.host.endswith(_AZURE):
+        if self.address.host.endswith(_AZURE_SUFFIX):
             headers["api-key"] = self.key
         return headers
 
 
 def read_key(variable: str) -> str | None:
     """
-    Return the key in the environment variable *variable*, None where it is not set.
+    Return the key in the environment variable *variable*; None if it is unset or empty.
 
     Raises:
-        OptionError: *variable* is not the name of a variable.
-        BackendUnavailable: its value cannot be sent as a key.
+        OptionError: *variable* is not a valid variable name.
+        BackendUnavailable: the key contains spaces or characters that HTTP headers cannot carry.
 
     """
-    if not _VARIABLE.fullmatch(variable):
+    if not _VARIABLE_NAME.fullmatch(variable):
         raise OptionError(  # the value is not shown, because it may be the key itself
             "realtime: option api_key_env is the name of an environment variable, such as "
             "WLK_REALTIME_API_KEY, and never the key itself"
@@ -148,8 +148,8 @@ def read_key(variable: str) -> str | None:
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise BackendUnavailable(
-            f"realtime: expected a key in the environment variable {variable}, and its value has "
-            f"spaces or characters that a key cannot have; set it again with: "
+            f"realtime: expected a key in the environment variable {variable}, but its value "
+            "contains spaces or characters that a key cannot have; set it again with: "
             f"export {variable}=..."
         )
     return key or None
@@ -157,7 +157,7 @@ def read_key(variable: str) -> str | None:
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
     """
-    Return the context that trusts the certificates in *ca_file* alone; None for the system's.
+    Return a context that trusts only the certificates in *ca_file*; None if it is None.
 
     Raises:
         OptionError: *ca_file* is not a file of certificates.
@@ -170,6 +170,6 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise OptionError(
-            "realtime: expected option ca_file as a file of certificates (PEM), such as that of "
-            f"the authority of the server; got {ca_file!r} ({reason})"
+            "realtime: expected option ca_file as a file of certificates (PEM), such as the one "
+            f"of the server's authority; got {ca_file!r} ({reason})"
         ) from error

@@ -1,4 +1,4 @@
-"""The requests of one stream, over a WebSocket that is opened again when it was lost."""
+"""Make the requests of one stream over a WebSocket; reconnect after it was lost."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE_BYTES = 16 << 20
 _CLOSE_SECONDS = 2.0
-_FIRST_PAUSE, _MAX_PAUSE = 0.05, 1.0  # seconds between attempts to connect again
+_FIRST_PAUSE, _MAX_PAUSE = 0.05, 1.0  # seconds between attempts to reconnect
 
 
 class _Connect(connect):
-    """Follows no redirect, because key and audio go to the address that was named."""
+    """Follow no redirects: key and audio go only to the address that the user named."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -33,12 +33,11 @@ class _Connect(connect):
 
 class Connection:
     """
-    A session over one socket: a task reads, and callers wait for what it read.
+    One session over one socket: a task reads messages, and callers in its event loop await them.
 
-    Use it in one event loop.
-
-    Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.  Any other
-    error of its reader is the cause of a ServerMessageError, because a message brought it about.
+    An error in the reader task ends the connection: `error` keeps it, and every later call raises
+    it.  If it is not one of EXPECTED_ERRORS, it becomes the cause of a ServerMessageError, because
+    a message from the server triggered it.
     """
 
     def __init__(self, socket: ClientConnection, conversation: Conversation) -> None:
@@ -52,10 +51,10 @@ class Connection:
     @classmethod
     async def open(cls, endpoint: Endpoint, conversation: Conversation) -> Connection:
         """
-        Connect and open the session; the caller bounds the time.
+        Connect and open the session; the caller sets a timeout.
 
         Raises:
-            one of EXPECTED_ERRORS.
+            any of EXPECTED_ERRORS.
 
         """
         address = endpoint.address
@@ -82,14 +81,14 @@ class Connection:
         return connection
 
     async def send(self, messages: list[str]) -> None:
-        """Send *messages* in their order."""
+        """Send *messages* in order."""
         if self.error is not None:
             raise self.error
         for message in messages:
             await self._socket.send(message)
 
     async def wait_until(self, is_done: Callable[[], bool]) -> None:
-        """Return once *is_done* is true, which is tried after each message."""
+        """Return once *is_done* returns true; it is called after every message received."""
         while not is_done():
             if self.error is not None:
                 raise self.error
@@ -97,14 +96,14 @@ class Connection:
             await self._changed.wait()
 
     async def close(self) -> None:
-        """Close the socket properly."""
+        """Close the socket with a closing handshake."""
         with suppress(*EXPECTED_ERRORS):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._socket.close()
         await self.abort()
 
     async def abort(self) -> None:
-        """Drop the socket at once."""
+        """Close the socket immediately, without a closing handshake."""
         self._reader.cancel()
         self._socket.transport.abort()
         await asyncio.wait({self._reader}, timeout=_CLOSE_SECONDS)
@@ -117,7 +116,7 @@ class Connection:
             self._changed.set()
 
     def _end(self, reader: asyncio.Task[None]) -> None:
-        """Keep what ended the reader, whatever it is, because every call would wait in vain."""
+        """Keep the error that ended the reader: without it, callers would wait forever."""
         error = None if reader.cancelled() else reader.exception()
         if isinstance(error, (*EXPECTED_ERRORS, ConnectionClosed)):
             self.error = error
@@ -133,12 +132,12 @@ class ReconnectingClient:
     """
     Makes the requests of one stream; use it in one event loop.
 
-    A connection that is lost during a request fails that request.  The next one connects again, for
-    as long as its time lasts, because a server that restarts is away for seconds.
+    A request fails if its connection is lost.  The next request reconnects, retrying until it times
+    out, because a server takes seconds to restart.
 
     Args:
         endpoint: where the server listens.
-        new_dialect: returns a session in its messages, configured as a request asks.
+        new_dialect: opens a session in the server's dialect.
 
     """
 
@@ -156,10 +155,11 @@ class ReconnectingClient:
 
     async def ask(self, request: Request) -> Decoded:
         """
-        Return the answer to *request*, which may be made again after a failure.
+        Return the answer to *request*; after a failure the same request can be made again.
 
         Raises:
-            BackendError: there is no connection, it was lost, or the answer is malformed.
+            BackendError: connecting failed, the connection was lost, the server refused the
+                request, or its answer is malformed.
 
         """
         try:
@@ -173,7 +173,7 @@ class ReconnectingClient:
             raise
 
     async def close(self) -> None:
-        """Close the connection properly."""
+        """Close the connection with a closing handshake."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -189,7 +189,7 @@ class ReconnectingClient:
         return remote.answer(request)
 
     async def _connect(self, request: Request) -> tuple[Connection, RemoteStream]:
-        """Connect; the failure of a first attempt is final, because the address may be wrong."""
+        """Connect; retry only if this client has connected before: its address is then right."""
         pause = _FIRST_PAUSE
         while True:
             dialect = self._new_dialect(request.config)
@@ -206,7 +206,7 @@ class ReconnectingClient:
             pause = min(2 * pause, _MAX_PAUSE)
 
     async def _drop(self) -> None:
-        """Abandon the connection."""
+        """Abort the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.abort()

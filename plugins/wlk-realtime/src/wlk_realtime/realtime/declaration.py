@@ -1,4 +1,4 @@
-"""Find out what a server can do: from its list of models, or from a handshake with it."""
+"""Find out what a server supports, from its list of models or from a handshake."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from wlk_realtime.engine.requests import Dialect, SessionConfig
     from wlk_realtime.realtime.address import Endpoint
 
-_MAX_BYTES = 1 << 20
-_MAX_NUMBER = 1e6  # of a bound, or of seconds
-_VLLM_DELAY = 3.0  # seconds: the longest delay of Voxtral Realtime, and the pieces of a word
+_MAX_BYTES = 1 << 20  # of the list of models
+_MAX_NUMBER = 1e6  # for quality bounds and delays in seconds
+_VLLM_DELAY = 3.0  # seconds: the longest delay of Voxtral Realtime plus a word of several tokens
 
 
 @attrs.frozen(kw_only=True)
 class Declaration:
     """
-    What is known of a server; only a wlk-serve declares more than its dialect.
+    What a server supports; servers other than wlk-serve are known by their dialect alone.
 
     Attributes:
         backend: the name of its backend.
-        capabilities: those of its backend.
-        languages: the codes that its backend takes or reports.
-        max_delay: that of its backend, in seconds.
-        bounds: those of its backend.
-        takes_prompt: whether a session takes text before its audio.
+        capabilities: the capabilities of its backend.
+        languages: the codes that its backend accepts or reports.
+        max_delay: the `max_delay` of its backend, in seconds.
+        bounds: the quality bounds of its backend.
+        takes_prompt: whether a session can start with a prompt.
         recognises_digits: whether its model recognises spoken English digits.
         vocabulary: the words of a backend that reads coded audio; empty for any other.
-        server: what the handshake with any other server showed; None for a wlk-serve.
+        server: the result of the handshake; None for a wlk-serve.
 
     """
 
@@ -55,7 +55,7 @@ class Declaration:
     server: ForeignServer | None = None
 
     def new_dialect(self, config: SessionConfig, *, model: str | None) -> Dialect:
-        """Return a session of *model* in the messages of the server."""
+        """Return a session with *model* in the dialect of the server."""
         if self.server is None:
             return MarksDialect(config, model=model)
         if isinstance(self.server, VllmServer):
@@ -65,23 +65,23 @@ class Declaration:
 
 async def fetch_declaration(endpoint: Endpoint, dialect: str) -> Declaration | None:
     """
-    Return what the server at *endpoint* declares, None where it lacks the model.
+    Return what the server at *endpoint* declares; None if it is a wlk-serve without the model.
 
-    A server that is not a wlk-serve is connected to, and declares what the handshake shows.  The
-    caller bounds the time.
+    A server other than wlk-serve declares nothing, so the handshake of a session is used instead.
+    The caller sets a timeout.
 
     Args:
-        endpoint: where it listens, and which model is to run.
-        dialect: the messages that it must speak, "auto" for any.
+        endpoint: where the server listens, and the model to use there.
+        dialect: the dialect that the server must speak, "auto" for any.
 
     Raises:
-        one of EXPECTED_ERRORS.
+        any of EXPECTED_ERRORS.
 
     """
     models = await _fetch_models(endpoint)
     model = endpoint.address.model
     if dialect != "vllm" and any(isinstance(entry.get("wlk"), dict) for entry in models):
-        return _declaration_of(models, model)
+        return _parse_declaration(models, model)
     entry = next((each for each in models if model is None or each.get("id") == model), {})
     name, length = entry.get("id"), entry.get("max_model_len")
     handshake = Handshake(
@@ -90,11 +90,11 @@ async def fetch_declaration(endpoint: Endpoint, dialect: str) -> Declaration | N
         max_model_len=length if isinstance(length, int) and length > 0 else None,
     )
     await (await Connection.open(endpoint, handshake)).close()
-    return _declaration_by(handshake.server)
+    return _infer_declaration(handshake.server)
 
 
 async def _fetch_models(endpoint: Endpoint) -> list[dict[str, Any]]:
-    """Return the list of models of the server; empty where it has none, or cannot be reached."""
+    """Return the server's list of models; empty if it has none or cannot be reached."""
     address = endpoint.address
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", **endpoint.headers}
     content = b""
@@ -118,13 +118,13 @@ async def _fetch_models(endpoint: Endpoint) -> list[dict[str, Any]]:
                         break
         table = json.loads(content)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError):
-        return []  # the WebSocket has the better message
+        return []  # opening the WebSocket fails with a better message
     entries = table.get("data") if isinstance(table, dict) else None
     return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
 
 
-def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaration | None:
-    """Return what the model *name* declares, or the first one that declares anything."""
+def _parse_declaration(models: list[dict[str, Any]], name: str | None) -> Declaration | None:
+    """Return the declaration of the model *name*, by default of the first that has one."""
     for entry in models:
         declared = entry.get("wlk")
         if not isinstance(declared, dict) or (name is not None and entry.get("id") != name):
@@ -146,7 +146,7 @@ def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declarati
     return None
 
 
-def _declaration_by(server: ForeignServer) -> Declaration:
+def _infer_declaration(server: ForeignServer) -> Declaration:
     if not isinstance(server, VllmServer):
         return Declaration(backend="openai", server=server)
     if not server.is_timed:

@@ -1,4 +1,4 @@
-"""The server of a backend: what it declares, and the clients of all streams in one thread."""
+"""Fetch what a server declares, and run the clients of all its streams in one thread."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from wlk_realtime.realtime.declaration import Declaration
 
 T = TypeVar("T")
-_CANCEL_SECONDS = 2.0  # for tasks that clean up
+_CANCEL_SECONDS = 2.0  # for cancelled tasks to clean up
 
 
 class Server:
     """
-    Holds the sockets of a backend, in one thread; any thread may call it.
+    The remote server of a backend, whose sockets share one event loop; any thread may call it.
 
-    The thread runs while streams are open.
+    The thread of the event loop runs while streams are open.
 
     Args:
         endpoint: where the server listens.
-        dialect: the messages that the server must speak, "auto" for any.
+        dialect: the dialect that the server must speak, "auto" for any.
 
     """
 
@@ -48,17 +48,17 @@ class Server:
         self._lock = threading.Lock()
         self._clients: set[ReconnectingClient] = set()
         self._closing: set[ReconnectingClient] = set()
-        self._checked: set[str] = set()  # languages that the model takes
+        self._checked: set[str] = set()  # languages that the model accepts
         self._declaring = threading.Lock()
         self._declaration: Declaration | None = None
 
     @property
     def declaration(self) -> Declaration:
         """
-        What the server declares, requested once.
+        What the server declares, fetched once.
 
         Raises:
-            BackendError: it cannot be reached, or this backend cannot use it.
+            BackendError: the server cannot be reached, or this backend cannot use it.
 
         """
         with self._declaring:
@@ -68,7 +68,7 @@ class Server:
 
     def _fetch_declaration(self) -> Declaration:
         async def fetch() -> Declaration | None:
-            async with asyncio.timeout(self._endpoint.timeout_seconds):  # however slowly it answers
+            async with asyncio.timeout(self._endpoint.timeout_seconds):
                 return await fetch_declaration(self._endpoint, self._dialect)
 
         try:
@@ -76,11 +76,11 @@ class Server:
         except EXPECTED_ERRORS as error:
             raise backend_error(error, self._endpoint) from error
         finally:
-            self._loop.stop()  # no stream is open yet: each needs the declaration
+            self._loop.stop()  # no stream can be open yet: each needs the declaration
         if declaration is None:
             model = self._endpoint.address.model
             raise BackendError(
-                f"realtime: {self.name} lists no model of a wlk-serve"
+                f"realtime: {self.name} lists no wlk-serve model"
                 + (f" called {model}" if model else "")
                 + "; check address, key and model, and start the server with: wlk-serve",
                 retryable=False,
@@ -88,7 +88,7 @@ class Server:
         return declaration
 
     def open_client(self) -> ReconnectingClient:
-        """Return a client for a stream; it connects with its first request."""
+        """Return a client for one stream; its first request connects it."""
         new_dialect = partial(self.declaration.new_dialect, model=self._endpoint.address.model)
         client = ReconnectingClient(self._endpoint, new_dialect)
         with self._lock:
@@ -101,18 +101,18 @@ class Server:
 
     def check_language(self, language: str) -> None:
         """
-        Check with the server that its model can be forced to *language*; once for each.
+        Check with the server that its model can be forced to *language*, once per language.
 
-        A backend declares the languages of all of its models, and the one that runs may lack some.
+        A backend declares the languages of all its models; the loaded one may support fewer.
 
         Raises:
-            OptionError: it cannot.
-            BackendError: no answer, see `ReconnectingClient.ask`.
+            OptionError: the server refuses the language.
+            BackendError: the server did not answer, see `ReconnectingClient.ask`.
 
         """
         if language in self._checked:
             return
-        a_step = Request(  # of silence, after which the server has opened a stream of its model
+        silence = Request(  # one step of it makes the server open a stream in that language
             utterance=0,
             first=0,
             stop=STEP_SAMPLES,
@@ -122,7 +122,7 @@ class Server:
         )
         client = self.open_client()
         try:
-            self.ask(client, a_step)
+            self.ask(client, silence)
         except BackendError as error:
             refusal = error.__cause__
             if not isinstance(refusal, ServerRefusalError) or refusal.is_retryable:
@@ -143,7 +143,7 @@ class Server:
                 self._loop.run(client.close())
         finally:
             with self._lock:
-                # Not before it is closed: another thread would stop the loop, and cancel this.
+                # Only now: an empty set lets another thread stop the loop, which cancels `close`.
                 self._clients.remove(client)
                 self._closing.remove(client)
                 if not self._clients:
@@ -152,9 +152,9 @@ class Server:
 
 class EventLoopThread:
     """
-    An event loop in a thread of its own, which starts with the first call.
+    An event loop in its own thread, which the first call starts.
 
-    `run` may be called from any thread but that one.
+    `run` may be called from any other thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -164,7 +164,7 @@ class EventLoopThread:
         self._thread: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Return the result of *coroutine*, which bounds its own time."""
+        """Run *coroutine*, which must have its own timeout, and return its result."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -176,11 +176,11 @@ class EventLoopThread:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # no effect where it is done; else the caller was interrupted
+            future.cancel()  # the caller was interrupted; no effect if the coroutine itself raised
             raise
 
     def stop(self) -> None:
-        """Cancel what runs and end the thread; a later call starts another one."""
+        """Cancel running coroutines and end the thread; a later `run` starts another one."""
         with self._lock:
             loop, self._loop = self._loop, None
             thread, self._thread = self._thread, None

@@ -1,1 +1,1 @@
-"""Streams of sherpa-onnx and their words."""
+"""Run streams of sherpa-onnx, and assemble their words."""

@@ -1,4 +1,4 @@
-"""The recognizer of a stream: audio in steps of the model in, words with times out."""
+"""Recognise the words of one stream, in the steps of a streaming model."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_sherpa.engine.engine import DecodeAnswer, HeldStream, Token
+    from wlk_sherpa.engine.engine import DecodeAnswer, EngineStream, Token
 
-MAX_CALL_STEPS = 8  # in one engine call; live audio comes one step at a time
-TAIL_SECONDS = 0.5  # of zeros after an utterance: transducers emit a token up to so much late
-# A segment ends in a pause or, while somebody speaks without one, at a length.  Sherpa-onnx's own
-# endpoints have 20 s, too.
+MAX_CALL_STEPS = 8  # per engine call; live audio needs one step at a time
+TAIL_SECONDS = 0.5  # zeros appended to an utterance: transducers can emit a token this late
+# After SEGMENT_SECONDS, as in sherpa-onnx's own endpointing, a segment ends at the next pause.
 SEGMENT_SECONDS = 20.0
 PAUSE_SECONDS = 0.5  # without a token
-MAX_SEGMENT_SECONDS = 30.0
-MAX_LEAD_SECONDS = 1.0  # of a pause, decoded again at the start of the next segment
+MAX_SEGMENT_SECONDS = 30.0  # after which a segment ends even without a pause
+MAX_LEAD_SECONDS = 1.0  # of the pause, decoded again at the start of the next segment
 
 
 @attrs.frozen(kw_only=True)
 class StreamSettings:
     """
-    What a stream needs of its model.
+    Properties of the model and options of the stream.
 
     Attributes:
         chunk_samples, lookahead_samples: see SherpaEngine.
         frame_seconds: the resolution of the times of tokens.
         word_gap: seconds without a token after which a word is final.
-        hotwords: in the form of sherpa-onnx; None for none.
-        is_revised: whether later steps may change tokens, as beam search does.
+        hotwords: the hotwords of the stream, in sherpa-onnx's syntax; None for none.
+        is_revised: whether later steps can change tokens, as in beam search.
         is_marked: whether tokens mark the ends of words as Paraformer's do, see `group`.
-        model_bytes: of the state of the encoder.
+        model_bytes: the size of the encoder's state.
 
     """
 
@@ -60,16 +59,16 @@ class SherpaRecognizer:
     """
     Recognise audio in the steps of a streaming model.
 
-    A word is final when the next one begins or `word_gap` passed without a token; with beam search
-    in the second case only.  What continues a word after that is committed as a token without a
-    space in front.
+    A word is final when the next one begins, or after `word_gap` without a token; with beam search
+    only in the second case.  If the word continues after that, the rest is committed as a token
+    without a space in front.
 
-    An utterance is decoded in segments, each in a stream of sherpa-onnx of its own.  The state of
-    such a stream can be neither copied nor stored, so the audio of the segment is kept: after a
-    failure it is decoded again.  The next segment begins in the middle of the pause that ends one.
+    An utterance is decoded in segments, each in its own stream of sherpa-onnx.  The state of such a
+    stream can be neither copied nor stored, so the audio of the segment is kept, to be decoded
+    again after a failure.  A segment begins in the middle of the pause that ended the one before.
     """
 
-    language: str | None = None  # no model reports it
+    language: str | None = None  # no model reports a language
 
     def __init__(
         self, decode: Callable[[DecodeRequest], DecodeAnswer], settings: StreamSettings
@@ -86,21 +85,21 @@ class SherpaRecognizer:
 
     @property
     def work(self) -> WorkCounters:
-        """The work of the engine, added up; of its counters only `encoder_frames` is known."""
+        """The total work of the engine; sherpa-onnx allows to count only `encoder_frames`."""
         return self._work
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the audio of the segment and of the state of the encoder."""
-        state = 0 if self._held is None else self._settings.model_bytes
+        """Bytes of the segment's audio and the encoder's state."""
+        state = 0 if self._stream is None else self._settings.model_bytes
         return self._buffer.nbytes + sum(piece.nbytes for piece in self._history) + state
 
     def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the audio that waits for the engine."""
+        """Append float32[n] to the audio to decode."""
         self._buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Decode the steps whose audio is complete; at the end of an utterance the rest of it."""
+        """Decode the steps whose audio is complete; at the end of an utterance, all the rest."""
         if self._is_padded:
             return None
         chunk, lookahead = self._settings.chunk_samples, self._settings.lookahead_samples
@@ -114,7 +113,7 @@ class SherpaRecognizer:
         return self._decode_steps(stop - decoded, is_last=True)
 
     def end_utterance(self, committed_text: str) -> None:
-        """Begin a new utterance; the models take no prompt."""
+        """Begin a new utterance; the models support no prompt."""
         del committed_text
         self._consumed = 0  # samples of the utterance
         self._is_padded = False
@@ -125,28 +124,28 @@ class SherpaRecognizer:
         self.end_utterance("")
 
     def _begin_segment(self, origin: int, audio: NDArray[np.float32]) -> None:
-        self._origin = origin  # its first sample
-        self._buffer = AudioBuffer()  # of its audio that waits
+        self._origin = origin  # its first sample in the utterance
+        self._buffer = AudioBuffer()  # audio to decode
         self._buffer.append(audio)
-        self._history: list[NDArray[np.float32]] = []  # of its audio that was decoded
-        self._held: HeldStream | None = None
+        self._history: list[NDArray[np.float32]] = []  # decoded audio, step by step
+        self._stream: EngineStream | None = None
         self._pending: list[list[Token]] = []  # words that are not final
         self._final_tokens = 0
-        self._final_time = -1.0  # of the last final token, in seconds of the segment
-        self._last_time = 0.0  # of the end of the last token
+        self._final_time = -1.0  # of the last final token, in seconds from the segment's start
+        self._last_time = 0.0  # the end of the last token
 
     def _decode_steps(self, count: int, *, is_last: bool) -> Step:
-        """Decode the next steps, and adopt the answer once the engine has returned."""
+        """Decode the next steps; the state changes only once the engine has returned."""
         pieces = self._pieces(count)
         answer = self._decode(
             DecodeRequest(
                 pieces=pieces,
                 history=self._history,
-                held=self._held,
+                stream=self._stream,
                 hotwords=self._settings.hotwords,
             )
         )
-        self._held, self._is_padded = answer.held, is_last
+        self._stream, self._is_padded = answer.stream, is_last
         self._work += answer.work
         words: list[Word] = []
         for piece, tokens in zip(pieces, answer.results, strict=True):
@@ -157,15 +156,15 @@ class SherpaRecognizer:
             self._consumed = max(self._consumed, decoded)
             if not is_last and (cut := self._cut()) is not None:
                 words += self._words(self._pending)
-                waiting = self._buffer.view(self._buffer.start, self._buffer.end)
-                audio = np.concatenate([*self._history, waiting])
+                rest = self._buffer.view(self._buffer.start, self._buffer.end)
+                audio = np.concatenate([*self._history, rest])
                 self._begin_segment(self._origin + cut, audio[cut:].copy())
                 break
         consumed = min(self._consumed, self._origin + self._buffer.end)
         return Step(committed=tuple(words), consumed_samples=consumed)
 
     def _pieces(self, count: int) -> list[NDArray[np.float32]]:
-        """Return the audio of the next steps, with zeros where it ends before them."""
+        """Return the audio of the next steps, padded with zeros after the end of the utterance."""
         settings, buffer = self._settings, self._buffer
         first = 0 if self._history else settings.lookahead_samples
         length = count * settings.chunk_samples + first
@@ -175,10 +174,10 @@ class SherpaRecognizer:
         return [piece.copy() for piece in np.split(audio, list(stops))]
 
     def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> tuple[Word, ...]:
-        """Return the words of the segment that became final, and keep the others."""
+        """Return the words of the segment that have become final, and keep the others."""
         settings = self._settings
         first = self._final_tokens
-        if settings.is_revised:  # their number may change, too
+        if settings.is_revised:  # beam search can also change the number of earlier tokens
             first = bisect_right([token.time for token in tokens], self._final_time)
         words = group(tokens[first:], is_marked=settings.is_marked)
         blank = words[-1:] if words and is_blank(words[-1]) else []
@@ -200,7 +199,7 @@ class SherpaRecognizer:
         return self._words(words[:final])
 
     def _cut(self) -> int | None:
-        """Return the sample of the segment where the next begins, None where this one goes on."""
+        """Return the sample of the segment at which to begin the next; None to continue it."""
         now = self._decoded_seconds
         quiet = now - self._last_time
         is_pause = quiet >= PAUSE_SECONDS and not self._pending

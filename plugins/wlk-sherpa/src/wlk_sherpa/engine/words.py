@@ -1,4 +1,4 @@
-"""From the tokens of sherpa-onnx to words with times."""
+"""Assemble the tokens of sherpa-onnx into words with times."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from wlk_sherpa.engine.engine import Token
 
-CONTINUES = "@@"  # at the end of a token of Paraformer: the next one belongs to its word
-_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # as sherpa-onnx shows the tokens of byte fallback
+CONTINUES = "@@"  # suffix of a Paraformer token whose word continues in the next token
+_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")  # byte-fallback tokens as sherpa-onnx returns them
 
 
 def group(tokens: Sequence[Token], *, is_marked: bool = False) -> list[list[Token]]:
     """
-    Return *tokens* word by word.
+    Group *tokens* into words.
 
-    A word begins at a token with a space in front, and in scripts without spaces at each token.  A
-    space that is a token of its own belongs to the word after it, so the last word may be blank.
-    With `is_marked` tokens have no spaces, and CONTINUES marks all but the last of a word.
+    A word begins at a token that starts with a space, and in scripts without spaces at every token.
+    A token that is only a space belongs to the next word, so the last word can be blank.  With
+    `is_marked`, tokens have no spaces, and CONTINUES marks all but the last token of a word.
     """
     words: list[list[Token]] = []
     before = " "
@@ -39,7 +39,7 @@ def group(tokens: Sequence[Token], *, is_marked: bool = False) -> list[list[Toke
 
 
 def is_blank(tokens: Sequence[Token]) -> bool:
-    """Return whether *tokens* are the space in front of a word that did not begin yet."""
+    """Return whether *tokens* are only the space before a word that has not begun yet."""
     return all(token.text.isspace() for token in tokens)
 
 
@@ -47,10 +47,10 @@ def word_of(
     tokens: Sequence[Token], *, origin: float, frame_seconds: float, is_marked: bool
 ) -> Word:
     """
-    Return the word that *tokens* form, *origin* seconds later.
+    Return the word that *tokens* form; their times are relative to *origin*, in seconds.
 
-    It begins with its first token, which may be a space; of several, with the last, because the
-    others were emitted for a noise.  Its last token lasts a frame.
+    The word starts at its first token, which can be a space.  Of several leading spaces only the
+    last counts: noise caused the others.  The word ends one frame after its last token.
     """
     spaced = list(takewhile(lambda token: token.text.startswith(" "), tokens))
     tokens = tokens[max(0, len(spaced) - 1) :]
@@ -58,7 +58,7 @@ def word_of(
     if is_marked:
         text = text.replace(CONTINUES, "")
         text = text if is_unspaced(text[:1] or " ") else f" {text}"
-    text = _BYTES.sub(lambda found: _decoded(found[0]), text)
+    text = _BYTES.sub(lambda match: _decode_bytes(match[0]), text)
     scores = [token.log_probability for token in tokens if token.log_probability is not None]
     return Word(
         origin + tokens[0].time,
@@ -68,6 +68,6 @@ def word_of(
     )
 
 
-def _decoded(codes: str) -> str:
-    """Return the whole characters of bytes that are written as <0xE4><0xB8>..."""
+def _decode_bytes(codes: str) -> str:
+    """Decode bytes that are written as <0xE4><0xB8>..., dropping incomplete characters."""
     return bytes.fromhex(codes.replace("<0x", "").replace(">", "")).decode(errors="ignore")

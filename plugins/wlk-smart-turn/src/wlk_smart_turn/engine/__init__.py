@@ -1,1 +1,1 @@
-"""The end of a turn, from the sound of its last seconds."""
+"""Detect the end of a turn from the sound of its last seconds."""

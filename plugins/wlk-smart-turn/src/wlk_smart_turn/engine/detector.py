@@ -1,4 +1,4 @@
-"""The turn detector of one stream: the last seconds of the turn, and the question in a pause."""
+"""Detect the ends of turns in one stream: keep its last seconds, run the model in a pause."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 class SmartTurnDetector:
     """
-    Asks smart-turn v3 about the last eight seconds of a turn; a shorter one follows zeros.
+    Run smart-turn v3 on the last eight seconds of a turn; a shorter turn is preceded by zeros.
 
-    The text of the turn changes nothing.  *model* returns the probability for the features
-    float32[80, 800].  It holds eight seconds of audio, whatever it is given.
+    The text of the turn makes no difference.  *model* returns the probability for the features
+    float32[80, 800].  The state is always eight seconds of audio.
     """
 
     def __init__(self, model: Callable[[NDArray[np.float32]], float], *, threshold: float) -> None:
         self._model = model
         self._threshold = threshold
         self._ring: NDArray[np.float32] = np.zeros(TURN_SAMPLES, dtype=np.float32)
-        self._next = 0  # place of the next sample, which is that of the oldest one
-        self._questions = 0
+        self._next = 0  # index of the next sample, which overwrites the oldest one
+        self._runs = 0
 
     def reset(self) -> None:
         """Forget the turn."""
         self._ring.fill(0.0)
 
     def close(self) -> None:
-        """Forget the turn; the model stays loaded while another stream has it."""
+        """Forget the turn; the model stays loaded while another stream uses it."""
         self.reset()
 
     @property
     def stats(self) -> WorkCounters:
-        """The frames of 10 ms given to the model: eight seconds a question."""
-        return WorkCounters(encoder_frames=self._questions * FRAMES)
+        """The frames of 10 ms given to the model: eight seconds per run."""
+        return WorkCounters(encoder_frames=self._runs * FRAMES)
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] at 16 kHz, n >= 1; runs no model."""
@@ -53,10 +53,10 @@ class SmartTurnDetector:
         """
         Return the probability in [0, 1] that the turn is over.
 
-        A session ends a turn from 0.5 on, so the odds of the model are divided by those of the
+        A session ends a turn at 0.5 or more, so the odds of the model are divided by those of the
         threshold.
         """
-        self._questions += 1
-        found = self._model(features(np.roll(self._ring, -self._next)))
-        over = found * (1.0 - self._threshold)
-        return over / (over + (1.0 - found) * self._threshold)
+        self._runs += 1
+        probability = self._model(features(np.roll(self._ring, -self._next)))
+        over = probability * (1.0 - self._threshold)
+        return over / (over + (1.0 - probability) * self._threshold)

@@ -1,4 +1,4 @@
-"""The model, run by ONNX Runtime, and the features that it takes."""
+"""Compute the features of smart-turn v3, and run the model on ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-TURN_SAMPLES = 8 * SAMPLE_RATE  # that smart-turn v3 was trained on
-FRAMES = 800  # mel frames of that audio, 100 a second
+TURN_SAMPLES = 8 * SAMPLE_RATE  # the length that smart-turn v3 was trained on
+FRAMES = 800  # mel frames of that audio, 100 per second
 _BANDS = 80
-_HALF_WINDOW = 200  # samples of the reflection at both ends, so that frames are centred
-_LEAST_VARIANCE = 1e-7  # added to that of the audio, as WhisperFeatureExtractor does
-_RANGE = 8.0 / 4.0  # decades below the loudest moment, scaled; what is quieter is raised to it
+_HALF_WINDOW = 200  # samples reflected at both ends, so that frames are centred
+_LEAST_VARIANCE = 1e-7  # added to the variance of the audio, as in WhisperFeatureExtractor
+_RANGE = 8.0 / 4.0  # 8 decades below the maximum, scaled; quieter values are raised to that floor
 
-# Its lowest floor is 1e-10, the least energy of Whisper; the floor under the loudest moment of the
-# window is put in afterwards.
+# This ceiling puts the floor at 1e-10, Whisper's lowest energy; the floor relative to the loudest
+# value of the window is applied afterwards.
 _log_mel = LogMel(mels=_BANDS, ceiling=-2.0)
 
 
 def features(audio: NDArray[np.float32]) -> NDArray[np.float32]:
     """
-    Return float32[80, 800] of float32[128000]: Whisper's log-mel of audio of mean 0, variance 1.
+    Return float32[80, 800]: Whisper's log-mel of float32[128000], scaled to mean 0, variance 1.
 
     These are the features of `transformers.WhisperFeatureExtractor(chunk_length=8)` with
     `do_normalize`, on which smart-turn v3 was trained.
@@ -42,13 +42,13 @@ def features(audio: NDArray[np.float32]) -> NDArray[np.float32]:
 
 class OnnxModel:
     """
-    A model of the smart-turn v3 family, shared by streams, which call it from any thread.
+    A model of the smart-turn v3 family; streams share it and call it from any thread.
 
     It takes the features float32[1, 80, 800] and returns the probability that the turn is over,
     float32[1, 1]; see huggingface.co/pipecat-ai/smart-turn-v3.
 
     Raises:
-        ModelNotFoundError: the file is not such a model.
+        ModelNotFoundError: the file does not contain such a model.
 
     """
 
@@ -56,26 +56,26 @@ class OnnxModel:
         options = onnxruntime.SessionOptions()
         # One thread: a server runs many streams at once, and one call takes 40 ms.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # warnings are about the export, not about the audio
+        options.log_severity_level = 3  # errors only: warnings are about the export of the model
         try:
             self._session = onnxruntime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-            found = self._run(np.zeros((_BANDS, FRAMES), np.float32))
+            output = self._run(np.zeros((_BANDS, FRAMES), np.float32))
         except Exception as error:  # ONNX Runtime has no common class for its errors
             reason = str(error).partition("\n")[0]
             raise ModelNotFoundError(
                 f"{path} is not a model that takes float32[1, {_BANDS}, {FRAMES}]: {reason}; leave "
                 "the model out for the published one"
             ) from error
-        if found.shape != (1, 1) or not 0 <= found.item() <= 1:
+        if output.shape != (1, 1) or not 0 <= output.item() <= 1:
             raise ModelNotFoundError(
-                f"{path}: expected a probability of shape [1, 1], got {found.ravel()[:3]} of shape "
-                f"{list(found.shape)}"
+                f"{path}: expected a probability of shape [1, 1], got {output.ravel()[:3]} of "
+                f"shape {list(output.shape)}"
             )
 
     def __call__(self, mel: NDArray[np.float32]) -> float:
-        """Return the probability that the turn of the features float32[80, 800] is over."""
+        """Return the probability that the turn with features float32[80, 800] is over."""
         return float(self._run(mel).item())
 
     def _run(self, mel: NDArray[np.float32]) -> NDArray[np.float32]:

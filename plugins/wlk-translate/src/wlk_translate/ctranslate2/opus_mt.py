@@ -1,5 +1,5 @@
 """
-Find, load and share an OPUS-MT model, and translate clauses with it.
+The translator `opus-mt`: load OPUS-MT models, share them among streams, translate clauses.
 
 Tiedemann and Thottingal, "OPUS-MT: Building open translation services for the World" (EAMT 2020).
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
     from wlk_translate.engine.translator import Pair
 
-_MAX_PIECES = 256  # of a clause and its context, and of their translations before it
+_MAX_PIECES = 256  # in a clause with its context, and in the translation of the context
 _POSITIONS = 512  # of Marian's decoder; CTranslate2 raises RuntimeError beyond them
 _FULL_STOPS = ".。।"
 
-# Loaded once for all streams that are open.
+# Shared by all open streams.
 _loaded: WeakValueDictionary[tuple[object, ...], OpusMT] = WeakValueDictionary()
 _loading = threading.Lock()
 
@@ -53,23 +53,23 @@ def load(
     Return a translator for one stream.
 
     Raises:
-        OptionError: no model is known for the languages, the model has no such target language, or
+        OptionError: no model is known for the languages, the model lacks the target language, or
             the device does not support the dtype.
-        ModelNotFoundError: the model is not available, or not in CTranslate2 format.
+        ModelNotFoundError: the model is missing, or not in CTranslate2 format.
         BackendUnavailable: the device is missing.
 
     """
     if target_language is None:
         raise OptionError("opus-mt: expected option target_language, such as de; got none")
     if model is None:
-        model = _model_of(source_language, target_language)
+        model = _find_model(source_language, target_language)
     device = choose_device(device)
     compute_type = choose_compute_type(dtype, device=device)
     needs = ("config.json", "source.spm", "target.spm")
     directory = locate(model, spec=spec, cache_dir=cache_dir, needs=needs)
     if not (directory / "model.bin").is_file():
         raise ModelNotFoundError(
-            f"{directory} holds no model.bin of CTranslate2; convert a checkpoint of transformers "
+            f"{directory} holds no model.bin of CTranslate2; convert a transformers checkpoint "
             f"with: ct2-transformers-converter --model {directory} --output_dir OUT --copy_files "
             "source.spm target.spm"
         )
@@ -92,9 +92,9 @@ def load(
 
 
 class OpusMT:
-    """A loaded model; calls may come from any thread, because CTranslate2 queues them."""
+    """A loaded model; it can be called from any thread, because CTranslate2 queues calls."""
 
-    spans_sentences = False  # it was trained on single sentences
+    spans_sentences = False  # OPUS-MT is trained on single sentences
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class OpusMT:
                 str(directory),
                 device=device,
                 compute_type=compute_type,
-                inter_threads=min(4, worker_count(device, threads)),  # recognition needs cores
+                inter_threads=min(4, worker_count(device, threads)),  # leave cores to recognition
                 intra_threads=threads,
             )
         except (RuntimeError, ValueError) as error:
@@ -124,15 +124,16 @@ class OpusMT:
             ) from error
         self._beam_size = beam_size
         self._source_prefix = [] if target_token is None else [target_token]
-        # Models from transformers need </s> from the caller; those from Marian set add_source_eos.
+        # Models converted from transformers need </s> from the caller; those converted from Marian
+        # set add_source_eos.
         self._source_suffix = [] if config.get("add_source_eos") else ["</s>"]
 
     def translate(self, text: str, context: Sequence[Pair]) -> str:
         """
         Return the translation of a clause.
 
-        The clauses before it in its sentence are translated with it, and their translations are
-        forced: the decoder goes on with them, so that order and endings fit what was shown.
+        The earlier clauses of its sentence are part of the input, and their translations are forced
+        as prefix, so that word order and endings fit the text that was already shown.
         """
         clause: list[str] = self._source.encode(text, out_type=str)
         pieces, prefix = clause, list[str]()
@@ -142,12 +143,12 @@ class OpusMT:
             if max(len(source) + len(pieces), len(target) + len(prefix)) > _MAX_PIECES:
                 break
             pieces, prefix = source + pieces, target + prefix
-        # A clause of more pieces has no context here, and is translated in parts.
+        # A longer clause has no context by now, and is translated in parts.
         parts = [pieces[at : at + _MAX_PIECES] for at in range(0, len(pieces), _MAX_PIECES)]
-        found = [piece for part in parts for piece in self._decode(part, prefix, len(clause))]
-        if prefix and not found:  # the model took the sentence to be complete
-            found = self._decode(clause, [], len(clause))
-        translated: str = self._target.decode(found)
+        output = [piece for part in parts for piece in self._decode(part, prefix, len(clause))]
+        if prefix and not output:  # the model considered the sentence complete
+            output = self._decode(clause, [], len(clause))
+        translated: str = self._target.decode(output)
         if not bare(text).endswith(SENTENCE_ENDS):
             translated = translated.rstrip(_FULL_STOPS)  # the speaker has not finished
         return translated
@@ -165,11 +166,11 @@ class OpusMT:
         return hypothesis[len(prefix) :]
 
 
-def _model_of(source: str | None, target: str) -> str:
+def _find_model(source: str | None, target: str) -> str:
     if source is None:
         raise OptionError(
-            "opus-mt: a model translates from one language, and none is given; name the one that "
-            "is spoken with --language CODE (source_language), or a model with --translator "
+            "opus-mt: a model translates from one language, and none is given; name the spoken "
+            "language with --language CODE (source_language), or a model with --translator "
             "opus-mt=MODEL"
         )
     pair = f"{source}-{target}"
@@ -183,9 +184,9 @@ def _model_of(source: str | None, target: str) -> str:
 
 
 def _target_token(model: str, directory: Path, language: str, chosen: str | None) -> str | None:
-    """Return the token of the language of a multilingual model, None for a bilingual one."""
+    """Return the token that selects *language* in a multilingual model, None in a bilingual one."""
     words: list[str] = []
-    for path in sorted(directory.glob("s*_vocabulary.*"))[:1]:  # of the source, or a shared one
+    for path in sorted(directory.glob("s*_vocabulary.*"))[:1]:  # source_ or shared_vocabulary
         if path.suffix == ".json":
             words = read_json(path, list[str])
         else:

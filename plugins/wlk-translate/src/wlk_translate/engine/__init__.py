@@ -1,1 +1,1 @@
-"""From committed tokens to translated clauses, whatever translates them."""
+"""Translate committed tokens clause by clause, whatever engine translates a clause."""

@@ -14,24 +14,22 @@ if TYPE_CHECKING:
 
 SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of users
 _CLAUSE_ENDS = tuple(",;:—–،؛，、；：")  # noqa: RUF001 -- as above
-_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow either
-_MIN_COLUMNS = (
-    20  # of a clause that a comma ends: "Yes," alone is translated worse than its sentence
-)
-_MAX_COLUMNS = 168  # two captions: what has no punctuation is divided here
-_PAUSE_SECONDS = 0.8  # between two tokens, as the pause that ends a caption
+_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- can follow either
+_MIN_COLUMNS = 20  # before a comma ends a clause: "Yes," is translated better with what follows
+_MAX_COLUMNS = 168  # two captions, after which text without punctuation is divided
+_PAUSE_SECONDS = 0.8  # between two tokens, as for the end of a caption
 
 
 @attrs.frozen
 class Clause:
-    """Tokens that are translated together; `ends_sentence` where the next clause begins another."""
+    """Tokens to translate together; after `ends_sentence`, the next clause begins a sentence."""
 
     tokens: tuple[ASRToken, ...]
     ends_sentence: bool
 
     @property
     def text(self) -> str:
-        """The text, with single spaces and none around it."""
+        """The text, stripped, with single spaces."""
         return " ".join("".join(token.text for token in self.tokens).split())
 
     @property
@@ -46,7 +44,7 @@ class Clause:
 
     @property
     def language(self) -> str | None:
-        """The language that was detected for its tokens, which all have the same."""
+        """The detected language, which is the same for all tokens."""
         return self.tokens[0].detected_language
 
 
@@ -54,9 +52,9 @@ class ClauseSplitter:
     """
     Divide a stream of tokens into clauses, each as soon as it is complete.
 
-    A clause ends with a sentence; at a comma, semicolon, colon or dash from 20 columns on; before a
-    pause of 0.8 s, another speaker or another language; and at 168 columns.  Every token is in one
-    clause, and the cut of the tokens into calls changes none.
+    A clause ends at the end of a sentence; at a comma, semicolon, colon or dash after 20 columns or
+    more; before a pause of 0.8 s, another speaker or another language; and at 168 columns.  Every
+    token is part of exactly one clause, however the tokens are divided among calls.
     """
 
     def __init__(self) -> None:
@@ -80,7 +78,7 @@ class ClauseSplitter:
             yield self._close(ends_sentence=False)
 
     def flush(self) -> Iterator[Clause]:
-        """Yield the clause that is open, if any: the utterance is over."""
+        """Yield the open clause, if any, at the end of an utterance."""
         if self._open:
             yield self._close(ends_sentence=True)
 
@@ -96,14 +94,14 @@ def bare(text: str) -> str:
 
 
 def _divides(before: str, after: str) -> bool:
-    """Return whether a clause ends between two texts that no punctuation has divided yet."""
+    """Return whether a clause ends between *before* and *after*, without clear punctuation."""
     begins_word = after[:1].isspace()
     ends_number = before.endswith(".") and before[-2:-1].isdecimal()
     return (begins_word and ends_number) or _columns(before) >= _MAX_COLUMNS * (2 - begins_word)
 
 
 def _may_go_on(text: str) -> bool:
-    """Return whether a full stop may stand inside a number or an abbreviation: 3.5, U.S., e.g."""
+    """Return whether a full stop can be part of a number or an abbreviation: 3.5, U.S., e.g."""
     return text.endswith(".") and (text[-2:-1].isdecimal() or not text[-3:-2].isalpha())
 
 
@@ -112,5 +110,5 @@ def _has_words(text: str) -> bool:
 
 
 def _columns(text: str) -> int:
-    """Return the width of *text*, in which a wide character counts as two."""
+    """Return the width of *text*; a wide character counts as two columns."""
     return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)

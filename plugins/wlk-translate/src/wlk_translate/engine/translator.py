@@ -1,4 +1,4 @@
-"""The translator of one stream: its clauses, translated in their order in a thread of their own."""
+"""Translate the clauses of one stream in order, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CONTEXT = 2  # clauses; those before say little about the next one
-_LATE_SECONDS = 10.0  # a translation later than this is worth a line in the log
+_CONTEXT = 2  # clauses; earlier ones say little about the next
+_LATE_SECONDS = 10.0  # delay of a translation after which a warning is logged
 _MAX_WAITING = 1000  # clauses, about an hour of speech
 
 
@@ -35,28 +35,28 @@ class Pair:
 
 
 class Engine(Protocol):
-    """What translates; streams share one, and each calls it from a thread of its own."""
+    """A model that translates; streams share it, and each calls it from a thread of its own."""
 
-    spans_sentences: bool  #: whether sentences before are of use as context
+    spans_sentences: bool  #: whether earlier sentences are useful as context
 
     def translate(self, text: str, context: Sequence[Pair]) -> str:
-        """Return the translation of *text*, which follows on *context*; empty for none."""
+        """Return the translation of *text*, which follows *context*; empty if there is none."""
         ...
 
 
 class ClauseTranslator:
     """
-    A `wlk_core.plugins.Translator` over an engine.
+    A `wlk_core.plugins.Translator` that runs an engine.
 
-    A clause is given to the engine once, with up to two before it and their translations as
-    context, and its translation is final.  No call but `finish` waits for the engine: a translation
-    is returned by the first call after it is done.
+    Each clause is translated once, with up to two earlier clauses and their translations as
+    context, and its translation is final.  Only `finish` waits for the engine: a translation is
+    returned by the first call after it is complete.
 
     Args:
         engine: translates a clause.
-        target_language: the code that translations name.
-        source_language: clauses whose tokens were detected as another language are left out; None
-            translates all but those in the target language.
+        target_language: the language code of the translations.
+        source_language: clauses detected as another language are skipped; with None, only those
+            detected as the target language are.
 
     """
 
@@ -66,14 +66,14 @@ class ClauseTranslator:
         self._engine = engine
         self._target = target_language
         self._source = source_language
-        # One thread, so that clauses are translated in their order, each after its context.
+        # A single thread translates clauses in order, each after its context.
         self._thread = ThreadPoolExecutor(1, "wlk-translate")
         self._calls = 0
         self._waiting: deque[tuple[Clause, Future[str]]] = deque()
         self.reset()
 
     def reset(self) -> None:
-        """Forget all clauses; what is being translated is dropped."""
+        """Forget all clauses, and drop translations in progress."""
         while self._waiting:
             self._waiting.pop()[1].cancel()
         self._splitter = ClauseSplitter()
@@ -88,16 +88,16 @@ class ClauseTranslator:
 
     def process_iter(self, is_last: bool = False) -> list[TranslatedText]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
         """
-        Begin to translate the clauses that are complete, and return what is done.
+        Begin to translate the complete clauses, and return the translations that are ready.
 
         Raises:
-            BackendError: a clause could not be translated, or hundreds wait.
+            BackendError: a clause could not be translated, or more than _MAX_WAITING are waiting.
 
         """
         if is_last:
             self._complete += self._splitter.flush()
         for clause in self._complete:
-            if self._is_ours(clause):
+            if self._needs_translation(clause):
                 asked = time.monotonic()
                 call = self._thread.submit(self._translate, clause, self._context, asked)
                 self._waiting.append((clause, call))
@@ -105,34 +105,34 @@ class ClauseTranslator:
         if len(self._waiting) > _MAX_WAITING:
             raise BackendError(
                 f"{len(self._waiting)} clauses wait to be translated: the model is slower than the "
-                "speech; choose a smaller or a nearer one"
+                "speech; choose a smaller model or a nearer server"
             )
-        found = []
+        ready = []
         while self._waiting and self._waiting[0][1].done():
-            found += self._next()
-        return found
+            ready += self._next()
+        return ready
 
     def finish(self) -> list[TranslatedText]:
-        """Translate everything that is left, and return it; waits.  Raises as `process_iter`."""
-        found = self.process_iter(is_last=True)
+        """Wait until all clauses are translated, and return the rest.  Raises as `process_iter`."""
+        rest = self.process_iter(is_last=True)
         while self._waiting:
-            found += self._next()
-        return found
+            rest += self._next()
+        return rest
 
     def close(self) -> None:
-        """Drop what waits; may be called again."""
+        """Drop the waiting clauses; may be called again."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._waiting.clear()
 
     @property
     def stats(self) -> WorkCounters:
-        """The clauses that were translated, as forward passes of the decoder."""
+        """The number of translated clauses, counted as `decoder_forwards`."""
         return WorkCounters(decoder_forwards=self._calls)
 
-    def _is_ours(self, clause: Clause) -> bool:
+    def _needs_translation(self, clause: Clause) -> bool:
         language = clause.language
         is_source = language in {None, self._source} or self._source is None
-        is_target = language == self._target  # which needs no translation
+        is_target = language == self._target
         return is_source and not is_target and any(map(str.isalnum, clause.text))
 
     def _next(self) -> list[TranslatedText]:

@@ -1,4 +1,4 @@
-"""Translate clauses with a chat model at an OpenAI-compatible endpoint."""
+"""The translator `openai-chat`: translate clauses with a model at an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DEFAULT_URL = "https://api.openai.com/v1"
-_URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
-_NO_KEY = "none"  # local servers require no key, and the client requires one
+_URL_VARIABLE = "OPENAI_BASE_URL"  # the variable that the official client reads
+_NO_KEY = "none"  # local servers need no key, but the client requires one
 _CONNECT_SECONDS = 5.0  # the official client's limit for opening a connection
 
 _INSTRUCTIONS = (
@@ -49,7 +49,7 @@ def load(
     max_retries: int,
 ) -> ClauseTranslator:
     """
-    Return a translator for one stream; the first request is made by its first clause.
+    Return a translator for one stream; its first clause makes the first request.
 
     Raises:
         OptionError: the model, the language or the URL is missing or invalid.
@@ -91,7 +91,7 @@ def load(
         # Redirects are not followed, because key and text go to the chosen URL only.
         http_client=openai.DefaultHttpxClient(follow_redirects=False, trust_env=not is_local),
     )
-    if url != _DEFAULT_URL:  # those of the environment are for OpenAI, and sent there only
+    if url != _DEFAULT_URL:  # the environment's values are for OpenAI, and sent only there
         client.organization = client.project = None
     source = f" from {NAMES.get(source_language, source_language)}" if source_language else ""
     target = NAMES.get(target_language, target_language)
@@ -102,23 +102,23 @@ def load(
 
 
 class ChatModel:
-    """A model at an endpoint; the official client repeats requests and limits the time of each."""
+    """A model at an endpoint; the official client retries requests and limits their time."""
 
     spans_sentences = True
 
     def __init__(self, client: openai.OpenAI, model: str, instructions: str) -> None:
-        self._client: Any = client  # whose overloads take no keywords from a dictionary
+        self._client: Any = client  # its overloads do not accept keywords from a dictionary
         self._model = model
         self._instructions = instructions
-        self._sampling = {"temperature": 0.0}  # the likeliest translation
+        self._sampling = {"temperature": 0.0}  # the most likely translation
         weakref.finalize(self, client.close)
 
     def translate(self, text: str, context: Sequence[Pair]) -> str:
         """
-        Return the translation of a clause; those before it are earlier turns of the chat.
+        Return the translation of a clause; its context becomes earlier turns of the chat.
 
         Raises:
-            BackendError: the endpoint gave none.
+            BackendError: the request failed, or the answer has no translation.
 
         """
         turns = [("system", self._instructions)]
@@ -132,12 +132,12 @@ class ChatModel:
             except openai.BadRequestError as error:
                 if error.param != "temperature":
                     raise
-                self._sampling = {}  # models that reason have one temperature
+                self._sampling = {}  # reasoning models have a fixed temperature
                 answer = self._complete(messages)
             return str(answer.choices[0].message.content or "")
         except (openai.OpenAIError, AttributeError, IndexError, TypeError) as error:
             failure = self._failure(error)
-        raise failure  # not in the block above, whose error references the key
+        raise failure  # outside the except block, whose error references the key
 
     def _complete(self, messages: list[dict[str, str]]) -> Any:
         return self._client.chat.completions.create(
@@ -151,7 +151,7 @@ class ChatModel:
         elif isinstance(error, openai.APITimeoutError):
             line = "did not answer in time; allow more with the option timeout_seconds"
         elif isinstance(error, openai.APIConnectionError):
-            line = f"cannot be reached: {error.__cause__ or error}; check that the server runs"
+            line = f"cannot be reached: {error.__cause__ or error}; check that it is running"
         else:
             line = f"sent no chat completion: {error}"
         text = one_line(mask_secret(line, key))

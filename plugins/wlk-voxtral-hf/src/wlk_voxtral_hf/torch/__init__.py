@@ -1,1 +1,1 @@
-"""Voxtral Realtime on torch, with the model of transformers."""
+"""Run Voxtral Realtime on torch, with the modules of transformers."""

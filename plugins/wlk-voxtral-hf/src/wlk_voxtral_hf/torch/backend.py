@@ -1,4 +1,4 @@
-"""The loader of voxtral-hf: find a checkpoint, load it on torch, put a backend around it."""
+"""Find a checkpoint and load it on torch as the voxtral-hf backend."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def load(
     `dtype` "auto" is the checkpoint's own, or the default of `choose_dtype` if it declares none.
 
     Raises:
-        ModelNotFoundError: the model is absent, or not a Voxtral Realtime model of transformers.
-        BackendUnavailable: the device is absent, or has too little memory.
+        ModelNotFoundError: the model is missing, or not a Voxtral Realtime model of transformers.
+        BackendUnavailable: the device is missing, or has too little memory.
 
     """
     directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())

@@ -1,4 +1,4 @@
-"""Run the causal audio encoder, and the attention of its modules, over several streams at once."""
+"""Run the causal audio encoder, and any self-attention layer, over several streams at once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ CONVOLUTIONS = ("conv1", "conv2")
 
 @attrs.frozen(kw_only=True, eq=False)
 class EncoderCache:
-    """Keys and values of the encoder, and the last frames in front of its convolutions."""
+    """Keys and values of the encoder, and the last input frames of its convolutions."""
 
     kv_cache: KVCache
-    padding: tuple[tuple[str, Tensor], ...]  #: by the name of the convolution, [channels, frames]
+    padding: tuple[tuple[str, Tensor], ...]  #: name of the convolution, and [channels, frames]
 
     @property
     def nbytes(self) -> int:
@@ -43,9 +43,9 @@ def encode(
     caches: Sequence[EncoderCache | None],
 ) -> tuple[Tensor, list[EncoderCache]]:
     """
-    Return the encoder frames after float32[frames, mels] of each row, and the new caches.
+    Return the encoder frames for *mels*, float32[frames, mels] of each row, and the new caches.
 
-    The frames are packed, [encoder frames, width], row after row.
+    The encoder frames are packed, [encoder frames, width], row after row.
     """
     dtype, device = encoder.norm.weight.dtype, pool.device
     lengths = [len(mel) for mel in mels]
@@ -87,7 +87,7 @@ def encode(
 
 
 def _last_frames(whole: Tensor, lengths: Sequence[int], left_pad: int) -> Sequence[Tensor]:
-    """Return the frames that a causal convolution needs before the next ones, of each row."""
+    """Return the last frames of each row, which a causal convolution needs before the next."""
     if min(lengths) == max(lengths):
         return whole[:, :, lengths[0] : lengths[0] + left_pad].clone().unbind()
     return [whole[row, :, length : length + left_pad].clone() for row, length in enumerate(lengths)]
@@ -100,10 +100,10 @@ def attend(
     states: Tensor,
     rotation: tuple[Tensor, Tensor],
 ) -> Tensor:
-    """Return the self-attention of *layer* for packed states; writes keys and values."""
+    """Return the self-attention of *layer* for packed states, and write its keys and values."""
     modeling: Any = modeling_voxtral_realtime
     size = attention.head_dim
-    # [1, heads, positions, size], as the rotation takes them
+    # [1, heads, positions, size], as the rotation expects
     queries = attention.q_proj(states).view(1, len(states), -1, size).transpose(1, 2)
     keys = attention.k_proj(states).view(1, len(states), -1, size).transpose(1, 2)
     values = attention.v_proj(states).view(len(states), -1, size)

@@ -1,4 +1,4 @@
-"""The modules of transformers as the network of a Voxtral engine, for several streams at once."""
+"""Run the Voxtral modules of transformers over several streams at once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_hf.torch.encoder import EncoderCache
 
-# Logits: a pass over several positions rounds differently from a pass over a single one.
+# In logits: a pass over several positions rounds differently from a pass over one.
 MIN_MARGINS = {torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}
-NO_WINDOW = 1 << 40  # positions; more than a stream has
+NO_WINDOW = 1 << 40  # more positions than a stream has
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -52,8 +52,8 @@ class TorchNetwork:
     """
     A VoxtralRealtimeForConditionalGeneration; see wlk_voxtral.network.Network.
 
-    Its modules are called one by one, because the forward passes of transformers have one position
-    and one delay for all rows.  Keys and values of all streams are in two pools.
+    Its modules are called one by one, because the forward passes of transformers allow only one
+    position and one delay for all rows.  Keys and values of all streams are in two pools.
     """
 
     def __init__(self, model: Any, *, eos_id: int) -> None:
@@ -76,12 +76,12 @@ class TorchNetwork:
 
     @property
     def min_margin(self) -> float:
-        """Logits by which a prediction of a wide pass must lead, by the model's arithmetic."""
+        """Margin in logits that a prediction of a wide pass needs to be kept."""
         return MIN_MARGINS.get(self.model.dtype, 0.25)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Keep no gradients, and other threads away from the pools."""
+        """Keep other threads away from the pools, and track no gradients."""
         with self._lock, torch.inference_mode():
             yield
 
@@ -131,7 +131,7 @@ class TorchNetwork:
         return passes
 
     def _row_scales(self, delays: Sequence[int], counts: Sequence[int]) -> Tensor:
-        """Return [layers, 1 or positions, width]: by what each layer multiplies, for the delay."""
+        """Return the scales of all layers for the delays, [layers, 1 or positions, width]."""
         if len(set(delays)) == 1:
             return self._delay_scales(delays[0])[:, None]
         return torch.stack(
@@ -156,7 +156,7 @@ class TorchNetwork:
         return scales
 
     def _predictions(self, logits: Tensor) -> list[TokenPrediction]:
-        """Take the most probable id at each position; end of text never ends a stream."""
+        """Return the best id at each position other than end of text, which never ends a stream."""
         logits[:, self._eos_id] = -torch.inf
         best = logits.topk(2, dim=-1)
         probability = torch.exp(best.values[:, 0] - logits.logsumexp(dim=-1))

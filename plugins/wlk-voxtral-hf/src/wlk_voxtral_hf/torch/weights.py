@@ -1,4 +1,4 @@
-"""Load the model of a checkpoint directory with transformers, complete or not at all."""
+"""Load a checkpoint with transformers, and refuse one that is incomplete or damaged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     Load a Voxtral Realtime model for inference.
 
     Raises:
-        ModelNotFoundError: the files are damaged, or contain other weights than the model has.
+        ModelNotFoundError: the files are damaged, or their weights do not fit the model.
         BackendUnavailable: the model does not fit into memory.
 
     """
@@ -42,7 +42,7 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     table = read_json_table(path)
     check_config(table, tensors, path=path)
     try:
-        # transformers has further names for the same sizes, and the last in the file counts.
+        # transformers accepts several names for a size, and the last one in the file counts.
         check_config(VoxtralRealtimeConfig.from_dict(table).to_dict(), tensors, path=path)
         with _quiet_transformers():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
@@ -87,7 +87,7 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
 
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Switch off the progress bars and tables of transformers, and restore its settings."""
+    """Switch off the progress bars and tables of transformers, and restore them at the end."""
     settings: Any = transformers_logging
     had_bars, level = settings.is_progress_bar_enabled(), settings.get_verbosity()
     settings.disable_progress_bar()

@@ -1,1 +1,1 @@
-"""Voxtral Realtime on MLX."""
+"""Run Voxtral Realtime on MLX."""

@@ -1,4 +1,4 @@
-"""The loader of voxtral-mlx: find a checkpoint, load it on MLX, put a backend around it."""
+"""Find a checkpoint and load it on MLX as the voxtral-mlx backend."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def load(
     stored in.
 
     Raises:
-        ModelNotFoundError: the model is absent, or not a Voxtral Realtime model.
-        BackendUnavailable: the device or voxmlx is absent, or memory is short.
+        ModelNotFoundError: the model is missing, or not a Voxtral Realtime model.
+        BackendUnavailable: the device or voxmlx is missing, or memory is short.
 
     """
     directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
@@ -85,8 +85,8 @@ def _load_model(
         return build_model(tensors, config, dtype=dtype)
     except WeightError as error:
         raise ModelNotFoundError(
-            f"{directory} is in the {layout or 'no known'} layout and could not be loaded: "
-            f"{error}; pull the model again"
+            f"{directory} (layout: {layout or 'unknown'}) could not be loaded: {error}; pull the "
+            "model again"
         ) from error
     except MemoryError as error:
         raise out_of_memory(

@@ -1,4 +1,4 @@
-"""Forward passes of the encoder and the decoder over caches that are never changed in place."""
+"""Run the encoder and the decoder with caches that are never changed in place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KVCache:
         return sum(array.nbytes for array in self.arrays)
 
     def truncated(self, dropped: int, *, window: int) -> KVCache:
-        """Return the cache without its last *dropped* positions and those out of the window."""
+        """Return the cache without its last *dropped* positions and those outside the window."""
         layers = self.layers
         if dropped:
             layers = tuple(
@@ -43,16 +43,16 @@ class KVCache:
 
 @attrs.frozen(kw_only=True, eq=False)
 class EncoderCache:
-    """The last frames in front of both convolutions, and the keys and values of the encoder."""
+    """The last input frames of both convolutions, and the keys and values of the encoder."""
 
-    mel: mx.array  #: 1, 2, mels
-    middle: mx.array  #: 1, 1, width; after the first convolution
+    mel: mx.array  #: [1, 2, mels]
+    middle: mx.array  #: [1, 1, width], after the first convolution
     kv_cache: KVCache = KVCache()
-    frames: int = 0  #: after the convolutions, so far
+    frames: int = 0  #: encoder frames so far
 
     @classmethod
     def at_start(cls, model: Any) -> EncoderCache:
-        """Return the cache in front of the first frame: convolutions are padded with zeros."""
+        """Return the cache before the first frame, where convolutions are padded with zeros."""
         first, second = model.encoder.conv1.weight, model.encoder.conv2.weight
         return cls(
             mel=mx.zeros((1, 2, first.shape[2]), dtype=first.dtype),
@@ -74,10 +74,10 @@ def encode(
     model: Any, mel: mx.array, cache: EncoderCache, *, window: int, downsampling: int
 ) -> tuple[mx.array, EncoderCache]:
     """
-    Return [n, width] of audio embeddings for [8 n, mels] features, and the next cache.
+    Return audio embeddings, [n, width], for features, [8 n, mels], and the next cache.
 
-    Attention reaches back *window* frames, counted with the frame itself; however the features are
-    cut, the frames are those of one pass over all.
+    A frame attends to *window* frames, itself included.  However the features are split into calls,
+    the result is that of a single pass over all of them.
     """
     encoder = model.encoder
     padded = mx.concatenate([cache.mel, mel[None].astype(cache.mel.dtype)], axis=1)
@@ -115,9 +115,9 @@ def decode(
     window: int,
 ) -> tuple[mx.array, KVCache]:
     """
-    Return float32[n, vocabulary] of logits for n positions, and keys and values up to them.
+    Return the logits of n positions, float32[n, vocabulary], and keys and values up to them.
 
-    The KV cache that comes back is not trimmed to the window, so that positions can be dropped.
+    The returned KV cache is not trimmed to the window, so that positions can be dropped.
     """
     decoder = model.language_model
     states = (decoder.embed_tokens(mx.array(list(token_ids))) + audio)[None]
@@ -149,7 +149,7 @@ def _trimmed(layer: Layer, window: int) -> Layer:
 def _self_attention(
     attention: Any, states: mx.array, before: Layer | None, position: int, window: int
 ) -> tuple[mx.array, Layer]:
-    """Attend from each position to the *window* last ones; keys and values come back whole."""
+    """Attend from each position to the last *window*; keys and values are returned untrimmed."""
     size = attention.head_dim
     count = states.shape[1]
 

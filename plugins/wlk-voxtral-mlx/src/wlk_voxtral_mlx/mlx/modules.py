@@ -11,7 +11,7 @@ import mlx.core as mx
 if TYPE_CHECKING:
     from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
 
-KERNEL = 3  # of both convolutions
+KERNEL = 3  # width of both convolutions
 TIME_THETA = 10_000.0
 
 
@@ -25,16 +25,12 @@ class Convolution(nn.Module):
 
 
 class Attention(nn.Module):
-    """The projections of an attention layer; the caller brings caches and windows."""
+    """The projections of an attention layer; the caller applies caches and windows."""
 
     def __init__(self, config: TransformerConfig, *, has_bias: bool) -> None:
         super().__init__()
         queries, keys = config.heads * config.head_size, config.key_heads * config.head_size
-        self.n_heads, self.n_kv_heads, self.head_dim = (
-            config.heads,
-            config.key_heads,
-            config.head_size,
-        )
+        self.head_dim = config.head_size
         self.rope_theta = config.rope_theta
         self.q_proj = nn.Linear(config.width, queries, bias=has_bias)
         self.k_proj = nn.Linear(config.width, keys, bias=False)
@@ -53,7 +49,7 @@ class FeedForward(nn.Module):
 
 
 class AdaptiveNorm(nn.Module):
-    """The projections of the embedded delay to a scale of the input of a feed-forward layer."""
+    """The projections of the embedded delay to a scale for the input of a feed-forward layer."""
 
     def __init__(self, width: int, condition: int) -> None:
         super().__init__()
@@ -62,7 +58,7 @@ class AdaptiveNorm(nn.Module):
 
 
 class Layer(nn.Module):
-    """A transformer layer, conditioned on the delay where `condition` has a width."""
+    """A transformer layer; a `condition` width above 0 conditions it on the delay."""
 
     def __init__(self, config: TransformerConfig, *, has_bias: bool, condition: int = 0) -> None:
         super().__init__()
@@ -75,7 +71,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """The encoder: convolutions and causal layers; 50 frames a second."""
+    """The encoder: convolutions and causal layers, with 50 frames per second."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -87,7 +83,7 @@ class Encoder(nn.Module):
 
 
 class Adapter(nn.Module):
-    """The projection of four encoder frames to the audio embedding of a step."""
+    """The projection of the encoder frames of a step to its audio embedding."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -120,7 +116,7 @@ class Voxtral(nn.Module):
         self._width = config.decoder.width
 
     def time_embedding(self, delay: mx.array) -> mx.array:
-        """Return float32[1, width] of a delay in steps: cosines, then sines."""
+        """Return the embedding of a delay in steps, float32[1, width]: cosines, then sines."""
         half = self._width // 2
         rates = mx.exp(-math.log(TIME_THETA) * mx.arange(half, dtype=mx.float32) / half)
         angles = delay.reshape(-1, 1).astype(mx.float32) * rates

@@ -1,4 +1,4 @@
-"""A model of MLX modules, the plugin's own or those of voxmlx, as the network of an engine."""
+"""The Network on MLX, on the plugin's own modules or those of voxmlx."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
-# Logits: a pass over several positions rounds differently from a pass over a single one.
+# In logits: a pass over several positions rounds differently from a pass over one.
 MIN_MARGIN = 1e-3  # in float32
 MIN_MARGIN_HALF = 0.25  # in half precision, or with quantized weights
 
@@ -66,11 +66,11 @@ class MlxNetwork:
 
     @property
     def min_margin(self) -> float:
-        """Logits by which a prediction of a wide pass must lead, by the model's arithmetic."""
+        """Margin in logits that a prediction of a wide pass needs to be kept."""
         return self._min_margin
 
     def running(self) -> AbstractContextManager[None]:
-        """Take the MLX stream that all threads share."""
+        """Hold the MLX stream that all threads share."""
         return self._stream.acquire()
 
     def encode_batch(self, rows: Sequence[EncoderRow]) -> list[tuple[AudioSteps, EncoderCache]]:

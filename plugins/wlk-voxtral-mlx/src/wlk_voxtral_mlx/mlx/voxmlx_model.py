@@ -1,4 +1,4 @@
-"""The model of the package voxmlx: its modules with its weights, for our forward passes."""
+"""Load a model with the package voxmlx, for our own forward passes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def load_voxmlx(directory: Path, layout: Layout | None, *, dtype: mx.Dtype | Non
     """
     Load a model with voxmlx.
 
-    Only its tree of modules is used, because its own streaming skips audio at the start and never
-    applies the window of the encoder.
+    Only its modules are used, because its own streaming skips audio at the start and never applies
+    the attention window of the encoder.
 
     Raises:
         BackendUnavailable: voxmlx is not installed.
-        ModelNotFoundError: it cannot read the layout.
+        ModelNotFoundError: voxmlx cannot read the layout.
         WeightError: weights are missing, or have other sizes than the configuration.
         MemoryError: they do not fit into memory.
 
     """
     if layout not in READABLE:
         raise ModelNotFoundError(
-            f"{directory} is in the layout of {layout or 'no Voxtral'}, and voxmlx reads those of "
+            f"the layout of {directory} is {layout or 'unknown'}, but voxmlx reads only "
             f"{' and '.join(READABLE)}; leave engine=voxmlx out"
         )
     try:
@@ -47,7 +47,7 @@ def load_voxmlx(directory: Path, layout: Layout | None, *, dtype: mx.Dtype | Non
         model, _ = load_model(directory)
     except ValueError as error:
         raise WeightError.of(error) from error
-    except RuntimeError as error:  # MLX has no exception of its own for a lack of memory
+    except RuntimeError as error:  # MLX has no exception of its own for too little memory
         raise MemoryError(str(error)) from error
     if dtype is not None:
         model.set_dtype(dtype)

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint in any layout, and the model built from them."""
+"""Read the tensors of a checkpoint in any layout, and build the model from them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class WeightError(Exception):
-    """The weights of a checkpoint are not those of the model; the message gives the reason."""
+    """The weights of a checkpoint do not fit the model; the message gives the reason."""
 
     @classmethod
     def of(cls, error: Exception) -> WeightError:
-        """Return the reason that a framework gave, in one line."""
+        """Convert an error of a framework, with its reason in one line."""
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return cls(" ".join(lines[:2]).removesuffix(".") or type(error).__name__)
 
 
 def read_tensors(directory: Path) -> dict[str, mx.array]:
     """
-    Return the tensors of a directory, lazily: of one file, or of the shards of an index.
+    Return the tensors of all weight files in *directory*, lazily.
 
     Raises:
         WeightError: a file is missing or damaged.
@@ -87,7 +87,7 @@ def build_model(
     model = Voxtral(config)
     packed = {name.removesuffix(".scales") for name in weights if name.endswith(".scales")}
     if packed and config.quantization is None:
-        raise WeightError("its weights are quantized, and its configuration does not declare how")
+        raise WeightError("its weights are quantized, but its configuration does not declare how")
     if config.quantization is not None:
         try:
             nn.quantize(
@@ -96,7 +96,7 @@ def build_model(
                 bits=config.quantization.bits,
                 class_predicate=lambda path, _module: path in packed,
             )
-        except ValueError as error:  # a matrix that the groups do not divide
+        except ValueError as error:  # a matrix whose width is not a multiple of the group size
             raise WeightError.of(error) from error
     parameters = dict(tree_flatten(model.parameters()))
     if missing := sorted(set(parameters) - set(weights)):
@@ -130,7 +130,7 @@ def evaluate(model: Any) -> None:
     """
     try:
         mx.eval(model.parameters())
-    except RuntimeError as error:  # MLX has no exception of its own for it
+    except RuntimeError as error:  # MLX has no exception of its own for too little memory
         raise MemoryError(str(error)) from error
 
 
@@ -144,7 +144,7 @@ def _ordered(weight: WeightName, tensor: mx.array, config: ModelConfig) -> mx.ar
     heads = stack.heads if weight.halves == "heads" else stack.key_heads
     size = tensor.shape[0] // heads
     if heads * size != tensor.shape[0] or size % 2:
-        raise WeightError(f"{weight.name} has the shape {tensor.shape}, not {heads} heads")
-    # transformers keeps the halves of rotary pairs apart, all other layouts side by side.
+        raise WeightError(f"{weight.name} has the shape {tensor.shape}, not that of {heads} heads")
+    # transformers keeps the two halves of rotary pairs apart; the other layouts interleave them.
     rows = tensor.reshape(heads, 2, size // 2, -1).swapaxes(1, 2)
     return rows.reshape(tensor.shape)

@@ -1,4 +1,4 @@
-"""Load a CTranslate2 Whisper model, open streams on it and warm it up."""
+"""Load a Whisper in CTranslate2's format, open streams on it and warm it up."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def load(
 
 
 def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
-    with _loading:  # the log level is that of the process
+    with _loading:  # the log level belongs to the whole process
         level = ctranslate2.get_log_level()
-        # It warns where the processor has no float16, the format of most published weights, and
-        # takes float32; the caller logs the type that the model runs in.
+        # On a processor without float16, the type of most published weights, CTranslate2 takes
+        # float32 and warns; the caller logs the type that the model runs in.
         ctranslate2.set_log_level(logging.ERROR)
         try:
             return WhisperModel(

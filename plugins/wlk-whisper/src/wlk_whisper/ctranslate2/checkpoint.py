@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REMEDY = "convert or pull it again"
-DEFAULT_MELS = 80  # of faster-whisper, where the file gives none
+DEFAULT_MELS = 80  # faster-whisper's, if the file gives none
 
 
-class _Config(Struct):  # ctranslate2 reads it by itself and takes no null
+class _Config(Struct):  # CTranslate2 also reads the file, and accepts no null
     alignment_heads: list[tuple[Index, Index]] | UnsetType = UNSET  # [layer, head], from 0
     lang_ids: list[Index] | UnsetType = UNSET
     suppress_ids: list[Index] | UnsetType = UNSET
@@ -65,7 +65,7 @@ def check_files(directory: Path) -> AlignmentHeads:
     shapes = read_shapes(weights)
     heads = tuple(sorted((layer, head) for layer, head in config.get("alignment_heads") or []))
     mels = features.get("feature_size") or DEFAULT_MELS
-    # CTranslate2 reads past the end of its layers, and of a list of tokens that is too short.
+    # CTranslate2 itself would read past the end of its layers, or of too short a list of tokens.
     for layer, _ in heads:
         if f"decoder/layer_{layer}/attention/linear_0/weight" not in shapes:
             raise _misfit(
@@ -83,7 +83,7 @@ def check_files(directory: Path) -> AlignmentHeads:
     if rows and (directory / TOKENIZER_FILE).exists():
         # Read here first, because faster-whisper raises a bare Exception for a damaged file.
         read_tokenizer(directory, n_vocab=rows)
-    # Without a list CTranslate2 takes the upper half of the layers.
+    # Without a list CTranslate2 uses the upper half of the layers.
     return AlignmentHeads(pairs=heads, are_known=bool(heads))
 
 
@@ -93,7 +93,7 @@ def _misfit(path: Path, reason: str) -> ModelNotFoundError:
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """
-    Return the shapes of the variables of a model by their names.
+    Return the shapes of a model's variables by name.
 
     Raises:
         ModelNotFoundError: the file is damaged.
@@ -111,25 +111,25 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def _read_shapes(file: BinaryIO, size: int) -> dict[str, tuple[int, ...]]:
     # https://github.com/OpenNMT/CTranslate2, python/ctranslate2/specs/model_spec.py, _serialize
-    _number(file, "I")  # the version
-    if (spec := _text(file)) != "WhisperSpec":
-        raise ValueError(f"it contains a {spec[:60]!r}, expected a WhisperSpec")
-    _number(file, "I")  # the revision of the spec
+    _read_number(file, "I")  # the version
+    if (spec := _read_text(file)) != "WhisperSpec":
+        raise ValueError(f"expected a WhisperSpec, got {spec[:60]!r}")
+    _read_number(file, "I")  # the revision of the spec
     shapes: dict[str, tuple[int, ...]] = {}
-    for _ in range(_number(file, "I")):
-        name = _text(file)
-        shapes[name] = tuple(_number(file, "I") for _ in range(_number(file, "B")))
-        _number(file, "B")  # the type
-        if file.seek(_number(file, "I"), os.SEEK_CUR) > size:
-            raise ValueError(f"the variable {name[:60]!r} lies outside of the file")
+    for _ in range(_read_number(file, "I")):
+        name = _read_text(file)
+        shapes[name] = tuple(_read_number(file, "I") for _ in range(_read_number(file, "B")))
+        _read_number(file, "B")  # the type
+        if file.seek(_read_number(file, "I"), os.SEEK_CUR) > size:
+            raise ValueError(f"the variable {name[:60]!r} lies outside the file")
     return shapes
 
 
-def _number(file: BinaryIO, kind: str) -> int:
+def _read_number(file: BinaryIO, kind: str) -> int:
     number: int = struct.unpack(f"<{kind}", file.read(struct.calcsize(kind)))[0]
     return number
 
 
-def _text(file: BinaryIO) -> str:
-    """Return a string, which its length precedes and a zero byte ends."""
-    return file.read(_number(file, "H")).rstrip(b"\0").decode("utf-8")
+def _read_text(file: BinaryIO) -> str:
+    """Read a string with its length before it and a zero byte after it."""
+    return file.read(_read_number(file, "H")).rstrip(b"\0").decode("utf-8")

@@ -46,8 +46,8 @@ class FasterWhisperEngine:
 
     @_suppress_tokens.default
     def _find_suppress_tokens(self) -> list[int]:
-        # A hundred calls of the tokenizer, made once instead of at every tick.  They are the same
-        # in every language and task.
+        # This calls the tokenizer a hundred times, so it runs once rather than at every tick; the
+        # tokens are the same in every language and task.
         return list(get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1]))
 
     @property
@@ -64,7 +64,7 @@ class FasterWhisperEngine:
         options: DecodingOptions,
     ) -> Hypothesis:
         """
-        Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, without state of other calls.
+        Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, independently of other calls.
 
         Words have times in seconds from the start of the audio and the mean probability of their
         tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
@@ -138,7 +138,7 @@ class FasterWhisperEngine:
                 encoder_output,
                 [start],
                 beam_size=options.beam_size,
-                # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
+                # CTranslate2 limits the text to half of this, and to what the prompt leaves of it.
                 max_length=min(self.model.max_length, budget + max(budget, len(start))),
                 return_no_speech_prob=True,
                 suppress_tokens=self._suppress_tokens,
@@ -159,7 +159,7 @@ class FasterWhisperEngine:
     def _align(
         self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], samples: int
     ) -> tuple[tuple[WordSpan, ...], WorkCounters]:
-        """Return the words of *tokens* with the times of the model's cross attention."""
+        """Return the words of *tokens*, timed by the model's cross attention."""
         mel_frames = max(2, -(-samples // SAMPLES_PER_MEL_FRAME))
         result = self.model.model.align(
             encoder_output, tokenizer.sot_sequence, [tokens], mel_frames
@@ -180,6 +180,6 @@ class FasterWhisperEngine:
 
 
 def _on_host(output: StorageView) -> NDArray[np.float32]:
-    # numpy reads a view in the memory of the host, and has no bfloat16.
+    # numpy reads only views in host memory, and has no bfloat16.
     host: NDArray[np.float32] = np.array(output.to_device(Device.cpu).to(DataType.float32))
     return host

@@ -1,1 +1,1 @@
-"""Decoding of Whisper without a framework: a Network runs the layers."""
+"""Framework-independent decoding of Whisper; a Network runs the layers."""

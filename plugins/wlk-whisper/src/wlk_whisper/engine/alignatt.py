@@ -1,9 +1,9 @@
 """
-The AlignAtt engine call: the text after the committed prefix, and each token's encoder frame.
+The AlignAtt engine call: decode the text after the committed prefix, with each token's frame.
 
-Wang et al., "Simul-Whisper: Attention-Guided Streaming Whisper with Truncation Detection"
-(Interspeech 2024), and SimulStreaming (Machacek and Polak, 2025).  The committed words of the
-buffer are forced and the decoder continues after them; the policy itself is the core's.
+After Wang et al., "Simul-Whisper: Attention-Guided Streaming Whisper with Truncation Detection"
+(Interspeech 2024), and SimulStreaming (Machacek and Polak, 2025).  The decoder is forced to begin
+with the committed words of the buffer and continues after them; the policy itself is in wlk-core.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def transcribe_aligned(
     """
     Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
 
-    One pass without timestamps gives the text and its times: the cross attention, warped in time,
-    determines where each token begins and ends.  The frame of a token is the one where its sound
-    ends, without the lag of the heads.  The frame that Simul-Whisper takes, the most attended one,
-    is often in the pause after the word, so that words come later.  Calls share no state and
-    *first_sample* is ignored, because the encoder output of earlier audio changes with the audio
-    after it.  *static_prompt* precedes the audio for the whole stream.
+    A single pass without timestamps yields the text and its times: dynamic time warping of the
+    cross attention finds where each token begins and ends.  A token's frame is where its sound
+    ends, corrected for the lag of the heads.  Simul-Whisper takes the most attended frame, which is
+    often in the pause after the word and so commits words later.  Calls share no state and ignore
+    *first_sample*, because the encoder output of earlier audio changes with the audio after it.
+    *static_prompt* precedes the audio throughout the stream.
 
     Raises:
-        ChoiceTooClose: a choice may be another one in a pass without other streams.
+        ChoiceTooClose: rounding in a batched pass may have decided a choice.
 
     """
     del first_sample, remainder_samples  # cuts lie between words
@@ -70,28 +70,27 @@ def transcribe_aligned(
         audio, options.context, language
     )
     tokenizer = engine.tokenizer(language, options.task)
-    committed = max(0, round(context[-1].end * SAMPLE_RATE)) if context else 0
-    # The decoder's positions: the committed prefix comes first, apart from MIN_NEW_TOKENS for new
-    # text, then the budget of new tokens, and earlier text takes the rest.
+    committed_samples = max(0, round(context[-1].end * SAMPLE_RATE)) if context else 0
+    # Decoder positions go to the committed prefix, except MIN_NEW_TOKENS that are reserved for new
+    # text, then to the budget of new tokens; earlier text gets the rest.
     start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
-    budget = token_budget(len(audio) - min(committed, len(audio)), language, task=options.task)
-    left = engine.network.n_text_ctx - len(start)
+    budget = token_budget(max(0, len(audio) - committed_samples), language, task=options.task)
+    positions = engine.network.n_text_ctx - len(start)
     prefix = [token for word in context for token in word.tokens if isinstance(token, int)]
-    prefix = prefix[max(0, len(prefix) - (left - min(budget, MIN_NEW_TOKENS))) :]
-    left -= len(prefix)
-    budget = min(budget, left)
+    prefix = prefix[max(0, len(prefix) - (positions - min(budget, MIN_NEW_TOKENS))) :]
+    positions -= len(prefix)
+    budget = min(budget, positions)
     previous = previous_tokens(
         tokenizer,
         prompt,
         keyterms=static_prompt,
-        room=max(0, min(left - budget - 1, MAX_PROMPT_TOKENS)),
+        room=max(0, min(positions - budget - 1, MAX_PROMPT_TOKENS)),
         max_tokens=MAX_CONTEXT_TOKENS,
     )
     logit_filter = engine.logit_filter(tokenizer, has_timestamps=False)
     if prefix:
-        # The end of text may follow committed words at once, because the text begins with them.
-        nothing = np.zeros(0, dtype=np.int64)
-        logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=nothing)
+        # The text has already begun with the prefix, so it may end right after it.
+        logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=np.zeros(0, np.int64))
     result = yield from decode(
         engine.network,
         encoder_output,
@@ -133,7 +132,7 @@ def _new_words(
     Return the words after the prefix, and how many ids were detokenised for them.
 
     Raises:
-        ChoiceTooClose: the text is a loop in a common pass, or rounding may decide its times.
+        ChoiceTooClose: the text of a batched pass loops, or rounding may have decided its times.
 
     """
     tokens = result.tokens
@@ -142,7 +141,7 @@ def _new_words(
     attention = result.cross_attention[..., :audio_frames]
     if result.loop is not None:
         if result.rounding.attention:
-            raise ChoiceTooClose("whether a repetition was spoken")
+            raise ChoiceTooClose("rounding may decide whether a repetition was spoken")
         attended = attended_frames(attention)[result.forced - 1 :].tolist()
         tokens = tuple(keep_spoken_repetitions(tokens, attended, result.loop))
     boundaries = token_boundaries(
@@ -151,7 +150,7 @@ def _new_words(
         unused_rows=0,
         rounding=result.rounding,
     )[prefix_tokens:]
-    # A last token that was never an input has no end of its own.
+    # If the last token was never an input, its end is unknown: it ends where it begins.
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
     probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))
     spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag_seconds)

@@ -1,4 +1,4 @@
-"""Which cross-attention heads of the decoder attend to the next word."""
+"""Choose the alignment heads: the decoder's cross-attention heads that attend to the next word."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ logger = logging.getLogger(__name__)
 Heads = tuple[tuple[int, int], ...]
 """Pairs of layer and head, counted from 0, in ascending order."""
 
-# OpenAI's lists for its models (openai/whisper, whisper/__init__.py, MIT), as layer.head, after the
-# decoder's layers, the heads in each and the rows of the vocabulary.  A model that was fine-tuned
-# from one of them keeps its shape and its alignment heads.  Sizes of one shape are distinguished by
-# the name of the model, or not at all.
+# By size, the shape (decoder layers, heads per layer, vocabulary rows) and the alignment heads, as
+# layer.head, of OpenAI's models (openai/whisper, whisper/__init__.py, MIT).  Fine-tuning changes
+# neither.  Sizes of the same shape are told apart by the name of the model, or not at all.
 _PUBLISHED = {
     "tiny.en": ((4, 6, 51864), "1.0 2.0 2.5 3.0 3.1 3.2 3.3 3.4"),
     "tiny": ((4, 6, 51865), "2.2 3.0 3.2 3.3 3.4 3.5"),
@@ -51,19 +50,18 @@ _PUBLISHED = {
     "large-v3": ((32, 20, 51866), "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6"),
     "turbo": ((4, 20, 51866), "2.4 2.11 3.3 3.6 3.11 3.14"),
 }
-# Seconds by which these heads move to the next word later than its sound begins: the mean over 421
-# words of flite in three voices, whose true times are known.  Other models were not measured.
+# Seconds from the start of a word's sound until these heads move to the word: the mean over 421
+# words by flite in three voices, whose true times are known.  Other models were not measured.
 _LAG_SECONDS = {"tiny.en": 0.10, "base": -0.05}
 
 
 @attrs.frozen(kw_only=True)
 class AlignmentHeads:
     """
-    The alignment heads of a model, and whether a source names them.
+    The alignment heads of a model, and whether they are known or a default.
 
-    Where no source names any, `pairs` are all heads of the upper half of the layers, the default
-    of openai/whisper for word times.  AlignAtt needs `are_known`, because that default is too
-    coarse to decide by.
+    The default is openai/whisper's for word times: all heads of the upper half of the layers.  It
+    is too coarse for AlignAtt's decisions, so that policy requires `are_known`.
     """
 
     pairs: Heads
@@ -71,9 +69,9 @@ class AlignmentHeads:
 
     @property
     def lag_seconds(self) -> float:
-        """How much later than the sound the attention moves to the next word, 0 if not measured."""
+        """Seconds from the start of a word's sound until attention moves there; 0 if unmeasured."""
         return next(
-            (lag for size, lag in _LAG_SECONDS.items() if _pairs_of(size) == self.pairs), 0.0
+            (lag for size, lag in _LAG_SECONDS.items() if _published_pairs(size) == self.pairs), 0.0
         )
 
     def require_known(self, name: str) -> None:
@@ -97,13 +95,13 @@ def choose_alignment_heads(
     """
     Return the alignment heads: those of the option, else the model's, else the published ones.
 
-    The option is ``"layer.head,layer.head"``, the model's are those of its *generation_config* or
-    among its *weights*, *name* is a size, a repository or a directory, and *shape* has the layers
-    of the decoder, the heads of each and the rows of the vocabulary.
+    *option* is ``"layer.head,layer.head"``.  The model's are in its *generation_config* or among
+    its *weights*.  *name* is a size, a repository or a directory, and *shape* is the decoder's
+    layers, the heads per layer and the rows of the vocabulary.
 
-    Distilled checkpoints often keep the list of their parent, most of whose layers are gone.  Heads
-    that the decoder does not have do not fail the load: a warning names them, and the model's own
-    heads count as unknown.
+    Distilled checkpoints often keep the list of their parent, most of whose layers they lack.  So
+    heads that the decoder does not have are a warning and not an error, and the model's own heads
+    count as unknown.
 
     Raises:
         OptionError: the option is not such a list, or names a head that the model does not have.
@@ -111,7 +109,7 @@ def choose_alignment_heads(
     """
     n_layers, n_heads, _ = shape
     if option is not None:
-        pairs = _pairs(option.split(","))
+        pairs = _parse_pairs(option.split(","))
         if not pairs:
             raise OptionError(
                 f"alignment_heads={option!r}: expected layer.head,layer.head with both counted "
@@ -127,18 +125,18 @@ def choose_alignment_heads(
     upper = tuple(
         (layer, head) for layer in range(n_layers // 2, n_layers) for head in range(n_heads)
     )
-    are_foreign = False
-    # Among weights the upper half carries no information: converters write it as a default.
+    has_parent_heads = False
+    # Converters store the upper half as a default, so among weights it carries no information.
     for source, uninformative in ((generation_config, ()), (weights, upper)):
         own = tuple(sorted(set(source or ())))
         absent = [
             pair for pair in own if pair[0] not in range(n_layers) or pair[1] not in range(n_heads)
         ]
         if absent:
-            are_foreign = True
+            has_parent_heads = True
             logger.warning(
-                "the model %s names the alignment head %d.%d, and its decoder has %d layers of %d "
-                "heads; these are heads of the model it was distilled from, so its own are "
+                "the model %s names the alignment head %d.%d, but its decoder has %d layers of %d "
+                "heads; the list is that of the model it was distilled from, and its own heads are "
                 "unknown; name them with --option alignment_heads=LAYER.HEAD,LAYER.HEAD",
                 name,
                 *absent[0],
@@ -147,21 +145,21 @@ def choose_alignment_heads(
             )
         elif own not in ((), uninformative):
             return AlignmentHeads(pairs=own, are_known=True)
-    # A model with the heads of another was distilled from it, so its shape does not count either.
+    # A model with its parent's heads was distilled, so its shape says nothing about its own heads.
     sizes = [size for size, (own_shape, _) in _PUBLISHED.items() if own_shape == shape]
     if len(sizes) > 1:
         sizes = [size for size in sizes if size in name]
-    if len(sizes) == 1 and not are_foreign:
-        return AlignmentHeads(pairs=_pairs_of(sizes[0]), are_known=True)
+    if len(sizes) == 1 and not has_parent_heads:
+        return AlignmentHeads(pairs=_published_pairs(sizes[0]), are_known=True)
     return AlignmentHeads(pairs=upper, are_known=False)
 
 
-def _pairs_of(size: str) -> Heads:
-    return _pairs(_PUBLISHED[size][1].split())
+def _published_pairs(size: str) -> Heads:
+    return _parse_pairs(_PUBLISHED[size][1].split())
 
 
-def _pairs(parts: Iterable[str]) -> Heads:
-    """Return the pairs in ascending order; none unless each is two natural numbers."""
+def _parse_pairs(parts: Iterable[str]) -> Heads:
+    """Return the pairs in ascending order; none if any part is not two natural numbers."""
     matches = [re.fullmatch(r"\s*(\d+)\.(\d+)\s*", part) for part in parts]
     pairs = {(int(match[1]), int(match[2])) for match in matches if match}
     return tuple(sorted(pairs)) if all(matches) else ()

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.logit_filters import LogitFilter
     from wlk_whisper.engine.network import Decoder, DecoderOutput, Network, Passes, Rounding
 
-# Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops: the
-# text is decoded without earlier text, or the next window decodes the rest.
+# Consecutive repetitions of an n-gram that stop decoding: speech rarely has as many in a window.
+# The window is then decoded again without earlier text, or the next window decodes the rest.
 LOOP_REPEATS = 12
 LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
 
@@ -29,18 +29,18 @@ LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
 class DecodingResult:
     """The best hypothesis of a search."""
 
-    tokens: tuple[int, ...]  #: after the prompt; with timestamps, without the end of text
-    forced: int  #: how many tokens the text was forced to begin with
+    tokens: tuple[int, ...]  #: after the prompt; includes timestamps, but not the end of text
+    forced: int  #: number of tokens forced on the decoder, before `tokens`
     logprobs: NDArray[np.float32]  #: float32[tokens], after the logit filter
     #: float32[heads, rows, frames] or None.  Row i belongs to the i-th input token, counted from
     #: the start of the prompt, and predicted token i + 1.  The last row predicted the end of text
     #: or, where that is missing, the last token.
     cross_attention: NDArray[np.float32] | None
-    no_speech_prob: float  #: 0 where the prompt has no start of transcript
-    has_ended: bool  #: with the end of text, and was not cut by the budget or a loop
+    no_speech_prob: float  #: 0 if the prompt has no start of transcript
+    has_ended: bool  #: with the end of text, rather than at the budget or in a loop
     loop: Loop | None  #: the repetition that stopped the search, as indices of `tokens`
     work: WorkCounters
-    rounding: Rounding = ALONE  #: of all numbers
+    rounding: Rounding = ALONE  #: of the probabilities and the attention
 
 
 def decode(
@@ -59,29 +59,29 @@ def decode(
 
     The beam search is that of CTranslate2 and openai/whisper: it ends once `beam_size` hypotheses
     have ended and returns the one with the highest mean log-probability.  A beam of one is greedy.
-    The search ends early, with the best open hypothesis, when that repeats itself.  Text that a
-    decoder repeats is often that of *previous*, so a loop is decoded again without it.
+    The search stops early, with the best open hypothesis, if that loops.  What loops is often the
+    text of *previous*, so the audio is then decoded again without it.
 
     Args:
         network: runs the layers.
-        encoder_output: the audio.
+        encoder_output: the audio, as encoded by the network.
         prompt: the start of transcript and the committed prefix.
-        logit_filter: the tokens that may follow.
-        budget: the maximum number of tokens, cut to the positions that the decoder has left.
+        logit_filter: restricts the tokens that may follow.
+        budget: maximum number of tokens; the decoder's free positions limit it further.
         previous: tokens of earlier text, which precede the prompt.
         beam_size: number of hypotheses kept.
         output_attention: whether cross attention is returned.
 
     Raises:
-        ChoiceTooClose: a choice may be another one in a pass without other streams.
+        ChoiceTooClose: rounding in a batched pass may have decided a choice.
 
     """
     forced = [*previous, *prompt]
-    room = min(budget, network.n_text_ctx - len(forced))
+    max_tokens = min(budget, network.n_text_ctx - len(forced))
     work = WorkCounters()
     while True:
         decoder = network.new_decoder(encoder_output)
-        search = _Search(decoder, logit_filter, beam_size, output_attention, room, work=work)
+        search = _Search(decoder, logit_filter, beam_size, output_attention, max_tokens, work=work)
         result = yield from search.run(forced)
         if result.loop is None or len(forced) == len(prompt):
             return result
@@ -90,18 +90,18 @@ def decode(
 
 def _find_loop(tokens: tuple[int, ...]) -> Loop | None:
     if tokens.count(tokens[-1]) < LOOP_REPEATS:
-        return None  # the cheap test decides nearly every step
+        return None  # this cheap test suffices at nearly every step
     return find_loop(tokens, times=LOOP_REPEATS, longest=LOOP_MAX_TOKENS)
 
 
 @attrs.frozen(eq=False)
 class _Hypothesis:
-    """One row of the beam; histories are shared with the hypothesis that it extends."""
+    """One row of the beam; rows that extend it share its attention arrays."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     score: float = 0.0
-    attention: tuple[NDArray[np.float32], ...] = ()  #: float32[heads, new, frames] of each pass
+    attention: tuple[NDArray[np.float32], ...] = ()  #: float32[heads, new, frames], one per pass
 
     @property
     def mean_logprob(self) -> float:
@@ -125,7 +125,7 @@ class _Search:
     logit_filter: LogitFilter
     beam_size: int
     output_attention: bool
-    room: int
+    max_tokens: int
     open: list[_Hypothesis] = attrs.Factory(lambda: [_Hypothesis()])
     #: hypothesis, its mean log-probability, and whether it ended with the end of text
     ended: list[tuple[_Hypothesis, float, bool]] = attrs.Factory(list)
@@ -141,7 +141,7 @@ class _Search:
             best = self.open[0]
             if (loop := _find_loop(best.tokens)) is not None:
                 if self.ended:
-                    break  # a better text has ended already; open ones continue after its end
+                    break  # another has ended already, and the open ones loop after its end
                 return self._result(best, len(prompt), has_ended=False, loop=loop)
             newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
             self._extend((yield from self._forward(newest, (-1,))))
@@ -163,7 +163,7 @@ class _Search:
         ranked = sorted(self.ended, key=lambda entry: entry[1], reverse=True)
         hypothesis, score, has_ended = ranked[0]
         for _, other, _ in ranked[1:2]:
-            self.rounding.require_lead(score - other)  # both are means
+            self.rounding.require_lead(score - other)  # means, so the margin of a single token
         return hypothesis, has_ended
 
     def _result(
@@ -213,7 +213,7 @@ class _Search:
                 "the decoder's logits contain NaN because its arithmetic overflowed; "
                 "load the model in float32 or bfloat16"
             )
-        is_full = len(self.open[0].tokens) + 1 == self.room
+        is_full = len(self.open[0].tokens) + 1 == self.max_tokens
         origins: list[int] = []
         rows: list[_Hypothesis] = []
         for rank, (origin, token) in enumerate(self._candidates(logprobs)):
@@ -236,7 +236,7 @@ class _Search:
             self.open = rows
 
     def _candidates(self, logprobs: NDArray[np.float32]) -> list[tuple[int, int]]:
-        """Return the likeliest continuations as (row, token), twice as many as rows are kept."""
+        """Return the likeliest continuations as (row, token), at most twice the beam size."""
         if self.beam_size == 1:
             best = int(logprobs[0].argmax())
             if self.rounding.margin:
@@ -253,7 +253,7 @@ class _Search:
         if self.rounding.margin:
             ranked = flat[likeliest]
             leads = -np.diff(ranked[np.isfinite(ranked)])
-            # A score is a sum over all tokens of the text.
+            # A score sums over all tokens of the text, and so does its rounding.
             self.rounding.require_lead(
                 float(leads.min(initial=np.inf)), steps=len(self.open[0].tokens) + 1
             )

@@ -1,4 +1,4 @@
-"""WhisperEngine: a loaded network and all that decoding needs, and the call of LocalAgreement."""
+"""The engine over a Network, and the engine call of LocalAgreement and long-form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NO_SPEECH_THRESHOLD = 0.9  # probability of no speech above which a window has no words
+NO_SPEECH_THRESHOLD = 0.9  # a window with a higher probability of no speech has no words
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
 
 
@@ -51,9 +51,9 @@ class DecodingOptions:
 @attrs.frozen(kw_only=True, eq=False)
 class WhisperEngine:
     """
-    A loaded network and all that decoding needs; calls may come from any thread.
+    A loaded network, its tokenizer, features and settings; calls may come from any thread.
 
-    A transcript never begins with *begin_suppress_tokens*; None means a space and end of text.
+    A transcript never begins with *begin_suppress_tokens*; None means a space or the end of text.
     """
 
     network: Network
@@ -67,7 +67,7 @@ class WhisperEngine:
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
-        # A hundred calls of the tokenizer, once instead of at every tick.
+        # This calls the tokenizer a hundred times, so it runs once rather than at every tick.
         tokens: tuple[int, ...] = self.tokenizer("en", "transcribe").non_speech_tokens
         return tokens
 
@@ -77,7 +77,7 @@ class WhisperEngine:
         return self.network.n_vocab >= MULTILINGUAL_ROWS
 
     def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
-        """Return the answers of engine calls of several streams, each as alone."""
+        """Return the answers to engine calls of several streams, each as if it ran alone."""
         # A method, because the core batches calls whose functions are equal.
         batch = self.network.new_batch() if len(calls) > 1 else None
         if batch is None:
@@ -88,10 +88,10 @@ class WhisperEngine:
         self, audio: NDArray[np.float32], context: AudioContext, language: str | None
     ) -> Passes[tuple[Any, str, float | None, WorkCounters]]:
         """
-        Return the encoder output of *audio* in its window, its language, and the work counters.
+        Return the encoder output of *audio*, its language, a probability and the work counters.
 
-        If *language* is None, it is detected among those of the checkpoint, and its probability
-        precedes the counters.  An English-only model needs no pass for that.
+        If *language* is None, it is detected among those of the checkpoint; an English-only model
+        needs no pass for that.  The probability is that of a detected language, else None.
         """
         mel_frames = window_mel_frames(len(audio), context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
@@ -122,9 +122,9 @@ class WhisperEngine:
             output.rounding.require_lead(logits[language] - logits[code])
         scores = np.array(list(logits.values()))
         probability = 1 / float(np.exp(scores - logits[language]).sum())
-        # In tenths, rounded down, so that the rounding error of a batched pass decides nothing: a
-        # probability moves by less than half as much as the logits.
-        probability = min(probability, 0.95)  # 0.9 from here on, however it is rounded
+        # Rounded down to tenths, so that it is the same in a batched pass, whose rounding changes a
+        # probability by less than half as much as the logits.
+        probability = min(probability, 0.95)  # becomes 0.9 in any pass
         tenth = int(10 * probability) / 10
         output.rounding.require_lead(2 * min(probability - tenth, tenth + 0.1 - probability))
         return language, tenth
@@ -136,7 +136,7 @@ class WhisperEngine:
         )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
-        """Return the filter that keeps the decoder from special and from non-speech tokens."""
+        """Return the filter that suppresses special and non-speech tokens."""
         first = self.begin_suppress_tokens
         if first is None:  # the defaults of openai/whisper
             first = (tokenizer.encode(" ")[0], tokenizer.eot)
@@ -160,9 +160,9 @@ class WhisperEngine:
         samples: int,
     ) -> Passes[tuple[tuple[WordSpan, ...], WorkCounters]]:
         """
-        Return the words of text *tokens* with the times of the alignment heads.
+        Return the words of the text *tokens*, timed by the alignment heads.
 
-        The text is decoded again without timestamps between the words, because they would draw the
+        The text is forced on the decoder without timestamps, because these would attract the
         attention of the tokens after them.
         """
         first_row = len(tokenizer.sot_sequence)
@@ -201,8 +201,8 @@ class WhisperEngine:
 
 
 def contains_no_speech(result: DecodingResult) -> bool:
-    """Return whether the probability of no speech says that the window has no words."""
-    # A probability moves by less than the logits that it is computed from.
+    """Return whether the probability of no speech is so high that the window has no words."""
+    # Rounding changes a probability by less than the logits that it is computed from.
     result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
     return result.no_speech_prob > NO_SPEECH_THRESHOLD
 

@@ -16,10 +16,10 @@ AudioContext = Literal["padded", "full", "fitted"]
 """
 What the encoder runs on, and what the decoder attends to.
 
-`full` is the 30 s of Whisper's training: audio, then silence.  `padded` encodes the audio and a
-second of silence, and appends the encoder output of silence up to 30 s, which is computed once: the
-decoder attends to as many frames as with `full`, for a fraction of the encoder's work.  `fitted`
-appends nothing, so the model must have been trained on windows of any length.
+`full` is the window of Whisper's training: audio, then silence up to 30 s.  `padded` encodes the
+audio and a second of silence, then appends the encoder output of silence up to 30 s, which is
+computed once.  The decoder attends to as many frames as with `full`, for a fraction of the
+encoder's work.  `fitted` appends nothing, so the model must be trained on windows of any length.
 """
 
 SAMPLES_PER_MEL_FRAME = 160  # HOP_LENGTH of openai/whisper: 100 mel frames a second
@@ -28,15 +28,15 @@ WINDOW_MEL_FRAMES = 3000  # the 30 s that every Whisper was trained on
 _BUCKET_MEL_FRAMES = 100  # fitted windows are whole seconds ...
 _MARGIN_MEL_FRAMES = 50  # ... with at least half a second of silence after the audio
 _MIN_MEL_FRAMES = 200  # the shortest fitted window
-# Silence that is encoded with the audio of a padded window.  Of 913 words of tiny.en in 60 windows
-# of 1 to 14 s, those that differ from full windows: margin 0.5 s 161, 1 s 29, 2 s 30, 4 s 29; noise
-# floor 26, between full windows of 15 s and of 30 s.
+# Silence encoded after the audio of a padded window.  Of 913 words of tiny.en in 60 windows of 1 to
+# 14 s, 161 differ from those of full windows with a margin of 0.5 s, 29 with 1 s, 30 with 2 s and
+# 29 with 4 s.  The noise floor is 26: full windows of 15 s against those of 30 s.
 _PADDED_MARGIN_MEL_FRAMES = 100
 _SILENT_LOG_MEL = -1.5  # (log10(1e-10) + 4) / 4, the feature of zeros in openai/whisper
 
 
 def window_mel_frames(samples: int, context: AudioContext) -> int:
-    """Return the mel frames to encode for *samples*: 3000, or the fewest *context* allows."""
+    """Return how many mel frames to encode: 3000, or the fewest that *context* allows."""
     if context == "full":
         return WINDOW_MEL_FRAMES
     audio = -(-samples // SAMPLES_PER_MEL_FRAME)

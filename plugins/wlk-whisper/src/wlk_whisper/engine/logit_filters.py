@@ -22,11 +22,10 @@ MAX_INITIAL_TIMESTAMP = 50  # steps of 20 ms: the first segment begins within a 
 @attrs.frozen(kw_only=True, eq=False)
 class LogitFilter:
     """
-    The tokens that may follow a transcript, by the rules of openai/whisper and CTranslate2.
+    Restrict the next token by the rules of openai/whisper and CTranslate2.
 
-    With timestamps, these come in pairs around text and never decrease, and a timestamp is chosen
-    where all timestamps together are likelier than the likeliest text token.  Without timestamps,
-    none is allowed.
+    With timestamps, these come in pairs around text and never decrease, and one is forced if all of
+    them together are likelier than the likeliest text token.  Without, none is allowed.
     """
 
     sot: int  #: start of transcript; the logits after it include the probability of no speech
@@ -47,7 +46,7 @@ class LogitFilter:
         *logits*, float32[vocabulary], are not changed; *tokens* are all tokens after the prompt.
 
         Raises:
-            ChoiceTooClose: text and timestamps are so close that rounding may decide.
+            ChoiceTooClose: rounding may have decided between text and timestamps.
 
         """
         allowed = logits.copy()
@@ -76,10 +75,10 @@ class LogitFilter:
         allowed[begin:newest] = -np.inf
         is_paired = tokens[-1] >= begin and (len(tokens) == 1 or tokens[-2] >= begin)
         if is_paired:
-            allowed[begin:] = -np.inf  # text or the end of text follows
+            allowed[begin:] = -np.inf  # text or the end of text must follow
             return
         if tokens[-1] >= begin:
-            allowed[: self.eot] = -np.inf  # a segment has ended: the next timestamp or the end
+            allowed[: self.eot] = -np.inf  # a segment has ended: a timestamp or the end follows
         lead = _log_sum_exp(allowed[begin:]) - float(allowed[:begin].max())
         rounding.require_lead(abs(lead))
         if lead > 0:
@@ -87,7 +86,7 @@ class LogitFilter:
 
 
 def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the log-probabilities of float32[n]; at least one logit is finite."""
+    """Return the log-probabilities of *logits*, float32[n], at least one of which is finite."""
     logprobs: NDArray[np.float32] = logits - np.float32(_log_sum_exp(logits))
     return logprobs
 

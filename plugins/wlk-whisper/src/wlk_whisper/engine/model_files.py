@@ -1,4 +1,4 @@
-"""Read and check the files of a Whisper: in transformers' format, and its tokenizer.json."""
+"""Read and check a Whisper in transformers' format, and the tokenizer.json of any Whisper."""
 
 from __future__ import annotations
 
@@ -66,22 +66,22 @@ class _Config(Struct):
 
 def read_checkpoint(directory: Path) -> tuple[dict[str, Any], list[Path], dict[str, TensorHeader]]:
     """
-    Return the config.json of a Whisper, its safetensors files and the headers of these.
+    Return the config of a Whisper, its safetensors files and the headers of their tensors.
 
-    The files are one, or the shards that an index names.  Pickled weights are not read, because
-    they can run code.  The sizes of the config are those of the weights: frameworks allocate what
-    a config asks for.
+    The weights are one file, or the shards that an index names.  Pickled weights are refused,
+    because they can run code.  Sizes in the config are checked against the weights, because
+    frameworks allocate whatever a config asks for.
 
     Raises:
         ModelNotFoundError: a file is missing, damaged or pickled, the config describes another
-            model or lacks a size, or the two do not fit.
+            model or lacks a size, or the weights do not fit the config.
 
     """
     path = directory / "config.json"
     model_type = read_json_table(path).get("model_type")
     if model_type != "whisper":
         raise ModelNotFoundError(
-            f"expected a Whisper in transformers' format in {directory}, and its config.json has "
+            f"expected a Whisper in transformers' format in {directory}, but its config.json has "
             f"model_type={str(model_type)[:60]!r}"
         )
     config = read_json_table(path, _Config, remedy=REMEDY)
@@ -117,11 +117,11 @@ def _missing_message(directory: Path, name: str) -> str:
 
 def read_tokenizer(directory: Path, *, n_vocab: int) -> HfTokenizer:
     """
-    Return the tokenizer in *directory* of a Whisper whose decoder has *n_vocab* rows.
+    Return the tokenizer in *directory*, for a Whisper whose decoder has *n_vocab* rows.
 
     Raises:
         ModelNotFoundError: the file is missing or is not a tokenizer, or it lacks a token that
-            begins or ends a transcript, or the decoder has no row for it.
+            begins or ends a transcript, or the decoder has no row for such a token.
 
     """
     path = directory / TOKENIZER_FILE
@@ -138,9 +138,8 @@ def read_tokenizer(directory: Path, *, n_vocab: int) -> HfTokenizer:
     for text in SPECIAL_TOKENS:
         token = hf_tokenizer.token_to_id(text)
         if token is None or token >= n_vocab:
-            found = "no such token" if token is None else f"it as {token} of {n_vocab} rows"
+            fault = "is missing" if token is None else f"is row {token} of {n_vocab}"
             raise ModelNotFoundError(
-                f"{path} does not fit the model: expected {text}, and it has {found}; "
-                f"{TOKENIZER_REMEDY}"
+                f"{path} does not fit the model: the token {text} {fault}; {TOKENIZER_REMEDY}"
             )
     return hf_tokenizer

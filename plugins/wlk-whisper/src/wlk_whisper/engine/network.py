@@ -1,9 +1,9 @@
 """
-How decoding calls the framework that runs Whisper's layers, in passes.
+The protocol by which decoding runs Whisper's layers on a framework, in passes.
 
 An engine call is a generator: it yields an EncoderPass or a DecoderPass and is sent the output.
-The same decoding code therefore runs alone, each pass at once, and together with the calls of
-other streams, whose next passes are one pass of the network.
+The same decoding code therefore runs alone, pass by pass, and together with the calls of other
+streams, with their next passes batched as one.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ MEL_FRAMES_PER_ENCODER_FRAME = 2  # the stride of the encoder's second convoluti
 
 
 class ChoiceTooClose(Exception):  # noqa: N818 -- not an error: the call is repeated alone
-    """A choice that the same engine call could make differently when it runs alone."""
+    """Rounding in a batched pass may have decided a choice."""
 
 
 @attrs.frozen(kw_only=True)
 class Rounding:
-    """How far outputs may be from those of the same pass without other streams."""
+    """How far the outputs of a batched pass may be from those of the same pass run alone."""
 
-    margin: float = 0.0  #: by how many logits a choice must lead
-    #: The share of itself by which an attention weight may differ; 0 where times are not checked.
+    margin: float = 0.0  #: lead that a choice needs, in logits
+    #: Relative difference of an attention weight; 0 if times need no check.
     attention: float = 0.0
 
     def require_lead(self, lead: float, *, steps: int = 1) -> None:
         """
-        Check that a choice leads the next one by enough.
+        Check that a choice leads the runner-up by more than rounding can account for.
 
-        The *lead* is in logits or log-probabilities, the sum of as many choices as *steps*.
+        *lead* is in logits or log-probabilities, summed over *steps* tokens.
 
         Raises:
-            ChoiceTooClose: it may be another one alone.
+            ChoiceTooClose: a pass run alone may choose the runner-up.
 
         """
         if lead < self.margin * steps:
             raise ChoiceTooClose(f"a choice leads by {lead} only")
 
 
-ALONE = Rounding()  #: of a pass without other streams
+ALONE = Rounding()  #: of a pass that is not batched
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class DecoderOutput:
         logits: float32[rows, kept, vocabulary], at the requested positions.
         cross_attention: float32[rows, heads, new, frames], the softmax weights of the alignment
             heads from every new position to the encoder frames; None unless requested.
-        rounding: how far both may be from those of a pass without other streams.
+        rounding: how far both may be from those of the same pass run alone.
 
     """
 
@@ -75,9 +75,9 @@ class DecoderOutput:
 @attrs.frozen(kw_only=True, eq=False)
 class CrossKeysValues:
     """
-    The cross-attention keys and values of each decoder layer, of one window, on its framework.
+    The cross-attention keys and values of one window for each decoder layer, as framework arrays.
 
-    They are computed at once with the encoder, because every decoder over the window needs them.
+    They are computed along with the encoder output: every decoder over the window needs them.
     """
 
     frames: int
@@ -104,9 +104,9 @@ class DecoderPass:
 
 class Decoder(Protocol):
     """
-    The decoder over one encoder output, for one or several rows side by side.
+    A decoder over one encoder output, for one or more rows.
 
-    Each object has its own KV cache, because the network is shared by streams and never changes.
+    Each has its own KV cache, because streams share the network, which never changes.
     """
 
     def forward(
@@ -117,7 +117,7 @@ class Decoder(Protocol):
         output_attention: bool = False,
     ) -> DecoderOutput:
         """
-        Append int64[rows, new] to the rows and run them; one transfer to the host.
+        Append tokens, int64[rows, new], to the rows and run them; one transfer to the host.
 
         *logits_to_keep* are the indices of the new positions whose logits are returned.
         """
@@ -141,29 +141,29 @@ class Network(Protocol):
         """
         Encode float32[mels, frames], an even number of mel frames up to 3000.
 
-        Where it *is_padded*, the encoder output of silence follows, up to 30 s.  The output is only
-        passed on to `new_decoder`.
+        With *is_padded* the encoder output of silence is appended, up to 30 s.  The output is
+        opaque to callers, which pass it to `new_decoder`.
         """
         ...
 
     def new_decoder(self, encoder_output: Any) -> Decoder:
-        """Return a decoder of one row without tokens over an output of `encode`."""
+        """Return a decoder of one row, without tokens, over an output of `encode`."""
         ...
 
     def new_batch(self) -> Any:
         """
-        Return what runs the passes of several streams at once, for one run of engine calls.
+        Return an object that batches the passes of several streams, for one run of engine calls.
 
         Its `encode(passes)` and `forward(passes)` return for each pass what `Network.encode` and
-        `Decoder.forward` return for it alone, up to the rounding that they state; `new_decoder`
-        takes its encoder outputs.  None where the network has none, or its arithmetic is so coarse
-        that rounding could decide most choices.
+        `Decoder.forward` would return for it alone, up to the rounding that they state;
+        `new_decoder` takes its encoder outputs.  None if the network cannot batch, or if its
+        arithmetic is so coarse that rounding could decide most choices.
         """
         ...
 
 
 def run_alone(network: Network, passes: Passes[T]) -> T:
-    """Return the answer of an engine call whose passes run one by one."""
+    """Run an engine call pass by pass and return its answer."""
     output: Any = None
     while True:
         try:
@@ -183,17 +183,17 @@ def run_alone(network: Network, passes: Passes[T]) -> T:
 
 def run_together(network: Network, batch: Any, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
     """
-    Return the answers of engine calls whose next passes run together, each as alone.
+    Run engine calls, batching the next pass of each, and return their answers, each as if alone.
 
-    Common passes round differently from passes alone.  A call in which rounding could decide a
-    choice (ChoiceTooClose) is repeated alone, from its start, so that no stream's transcript
-    depends on the others.  What a call raises is raised for all: repeat each of them alone.
-    Each of *calls* begins an engine call, again each time.
+    Batched passes round differently from passes run alone.  A call in which rounding may have
+    decided a choice (ChoiceTooClose) is repeated alone, from its start, so that no stream's
+    transcript depends on other streams.  An exception of one call is raised for all of them: the
+    caller repeats each alone.  Each of *calls* begins its engine call anew whenever it is called.
     """
     answers: dict[int, T] = {}
     running = {index: call() for index, call in enumerate(calls)}
     outputs: dict[int, Any] = dict.fromkeys(running)
-    close: list[int] = []
+    too_close: list[int] = []
     while running:
         encoders: dict[int, EncoderPass] = {}
         decoders: dict[int, DecoderPass] = {}
@@ -203,7 +203,7 @@ def run_together(network: Network, batch: Any, calls: Sequence[Callable[[], Pass
             except StopIteration as end:
                 answers[index] = end.value
             except ChoiceTooClose:
-                close.append(index)
+                too_close.append(index)
             else:
                 if isinstance(item, EncoderPass):
                     encoders[index] = item
@@ -215,6 +215,6 @@ def run_together(network: Network, batch: Any, calls: Sequence[Callable[[], Pass
             outputs |= dict(zip(encoders, batch.encode(list(encoders.values())), strict=True))
         if decoders:
             outputs |= dict(zip(decoders, batch.forward(list(decoders.values())), strict=True))
-    for index in close:
+    for index in too_close:
         answers[index] = run_alone(network, calls[index]())
     return [answers[index] for index in range(len(calls))]

@@ -12,20 +12,21 @@ if TYPE_CHECKING:
 # Less than half of the 448 positions of every Whisper, as in openai/whisper.
 MAX_PROMPT_TOKENS = 223
 
-# Of earlier text in AlignAtt's prompt.  Committed words are forced while their audio is in the
-# buffer; text before it costs its positions at every tick, and no encoder frames.  Of 465 words of
-# English with tiny.en, 82 were wrong without it, 78 with it or with a buffer of 12 s, and 70 in
-# whole recordings.  The 200 characters that there are at most have 40 to 50 tokens in English.
+# Limit of earlier text in AlignAtt's prompt.  Committed words are forced while their audio is in
+# the buffer; text from before the buffer costs decoder positions at every tick, and no encoder
+# frames.  Of 465 English words tiny.en had 82 wrong without it, 78 with it or with a buffer of
+# 12 s, and 70 in whole recordings.  The core gives at most 200 characters, which are 40 to 50
+# tokens in English.
 MAX_CONTEXT_TOKENS = 50
-# New tokens for which AlignAtt keeps positions, however long the committed prefix is.
+# Positions that AlignAtt reserves for new tokens, however long the committed prefix is.
 MIN_NEW_TOKENS = 64
-# Bounds for a decoder that does not stop.
+# Limits for a decoder that does not stop.
 TOKENS_PER_SECOND = 15  # faster than anyone speaks, in scripts with words in the vocabulary
-BYTE_TOKENS_PER_SECOND = 45  # 15 characters of three bytes, one token a byte
-SPARE_TOKENS = 16  # timestamps and punctuation of the shortest stretch
+BYTE_TOKENS_PER_SECOND = 45  # 15 characters of three bytes, one token per byte
+SPARE_TOKENS = 16  # timestamps and punctuation of the shortest audio
 
-# Languages whose scripts have few words in the multilingual vocabulary.  Their everyday sentences
-# take 0.7 (Thai) to 3.0 (Tibetan) tokens a character; English takes 0.3, Japanese 0.5.  Measured.
+# Languages whose scripts have few words in the multilingual vocabulary.  Measured, their everyday
+# sentences take 0.7 (Thai) to 3.0 (Tibetan) tokens a character; English takes 0.3, Japanese 0.5.
 _BYTE_LEVEL_LANGUAGES = frozenset(
     {
         "am", "as", "bn", "bo", "gu", "hi", "hy", "ka", "km", "kn", "lo", "ml", "mn", "mr", "my",
@@ -50,13 +51,13 @@ def previous_tokens(
     max_tokens: int = MAX_PROMPT_TOKENS,
 ) -> list[int]:
     """
-    Return the tokens of the text before the audio, as many as *room* and their mark.
+    Return the token that introduces earlier text, and at most *room* tokens of that text.
 
-    These are the beginning of *keyterms* and then the end of *prompt*, at most *max_tokens*.
-    Without either there are none at all, because an empty previous text changes the transcript.
+    These are the beginning of *keyterms*, then the end of *prompt*, at most *max_tokens* of it.
+    Without either the list is empty, because an empty previous text changes the transcript.
     """
     terms, text = (
-        # Special tokens are numbered from the end of text on; spelled in a prompt they are none.
+        # Special tokens, whose ids begin with the end of text, are dropped.
         [token for token in tokenizer.encode(f" {part}") if token < tokenizer.eot] if part else []
         for part in (keyterms, prompt)
     )

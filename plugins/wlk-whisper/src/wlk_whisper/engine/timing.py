@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 ENCODER_FRAME_SECONDS = 0.02  # stride of Whisper's encoder: 2 x 10 ms
 MEDIAN_FILTER_WIDTH = 7  # encoder frames; openai/whisper, timing.py
-# Smaller deviations are rounding: a softmax over 1500 frames has a mean of 7e-4.  The floor keeps
-# frames without attention from being scaled up to noise.
+# Smaller standard deviations are rounding: a softmax over 1500 frames has a mean of 7e-4.  The
+# floor keeps frames without attention from being scaled up to noise.
 MIN_DEVIATION = 1e-9
 _DIAGONAL, _DOWN, _RIGHT = 0, 1, 2  # moves of a path
 
@@ -27,7 +27,7 @@ def median_filter(
     """Return the running median over the last axis, reflected at its ends; *width* is odd."""
     half = width // 2
     if values.shape[-1] <= half:
-        return values  # openai/whisper does not filter what is shorter than the reflection
+        return values  # too short to reflect; openai/whisper leaves such values unfiltered, too
     padded = np.concatenate(
         [values[..., half:0:-1], values, values[..., -2 : -half - 2 : -1]], axis=-1
     )
@@ -55,15 +55,15 @@ def dtw(cost: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     """
     Return the rows and columns of the cheapest path through float64[rows, columns].
 
-    The path leads from the first corner to the last, one row, one column or both at a time.  Ties
-    are broken as in openai/whisper: backwards, first by the previous column, then by the previous
-    row.  Each anti-diagonal is computed at once, because none of its cells depends on another, so
-    there are rows + columns numpy calls instead of rows x columns.
+    The path leads from the first corner to the last, one row, one column or both at a time.  On a
+    tie a cell is reached from the previous column, as in openai/whisper.  Cells of an anti-diagonal
+    do not depend on each other, so each anti-diagonal is computed at once: rows + columns numpy
+    calls instead of rows x columns.
     """
     rows, columns = cost.shape
     moves = np.full((rows, columns), _RIGHT, dtype=np.int8)
-    # Total costs of the two previous anti-diagonals, by row.  They are shifted by one, so that the
-    # row before the first exists and is infinitely far.
+    # Total costs of the two previous anti-diagonals, at index row + 1.  Index 0 is a row before the
+    # first, infinitely far away.
     second_last = np.full(rows + 1, np.inf)
     last = np.full(rows + 1, np.inf)
     second_last[0] = 0.0  # the corner outside the matrix, from which the path starts
@@ -128,7 +128,7 @@ def token_boundaries(
         int64[rows - first_row - unused_rows].
 
     Raises:
-        ChoiceTooClose: attention that differs by its rounding may give other boundaries.
+        ChoiceTooClose: rounding of the attention may have decided a boundary.
 
     """
     total = cross_attention.sum(axis=-1, keepdims=True)
@@ -140,7 +140,7 @@ def token_boundaries(
     rows, columns = dtw(cost)
     if rounding.attention:
         peak = weights.max(axis=1, keepdims=True)
-        # Twice, because the weights were divided by their sum.
+        # Doubled, because the weights were divided by their sum, which is rounded too.
         error = _score_errors(normal[:, text], peak / deviation, 2 * rounding.attention)
         _require_only_path(cost, error, rows, columns)
     return first_columns(rows, columns)
@@ -154,7 +154,7 @@ def attended_frames(cross_attention: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _normalised(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weights of each frame in deviations from their mean, and the deviations."""
+    """Return the weights in standard deviations from their frame's mean, and the deviations."""
     deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
     return (weights - weights.mean(axis=1, keepdims=True)) / deviation, deviation
 
@@ -163,11 +163,11 @@ def _score_errors(
     normal: NDArray[np.float64], peak: NDArray[np.float64], share: float
 ) -> NDArray[np.float64]:
     """
-    Return how far the mean over the heads of filtered, normalised weights may be from exact.
+    Return the largest rounding error of the mean over the heads of filtered, normalised weights.
 
-    To first order: a weight, its mean and its deviation each differ by *share* of the largest
-    weight of their frame, the *peak*.  A median differs by no more than the largest difference in
-    its window.  The weights are float64[heads, ..., frames] in deviations.
+    To first order, a weight and the mean and deviation of its frame are each off by *share* of the
+    frame's largest weight, *peak*.  A median is off by no more than the largest error in its
+    window.  *normal* and *peak* are float64[heads, ..., frames], in deviations.
     """
     errors = share * peak * (2 + np.abs(normal))
     half = MEDIAN_FILTER_WIDTH // 2
@@ -186,9 +186,9 @@ def _require_only_path(
     columns: NDArray[np.int64],
 ) -> None:
     """
-    Check that the cheapest path stays it, whatever the costs are within their errors.
+    Check that this path is the cheapest whatever the costs are within their errors.
 
-    Costs that are worst for this path are those where it is dearer and all other cells are cheaper.
+    In the worst case its own cells cost more, and all other cells less.
     """
     worst = cost - error
     worst[rows, columns] = (cost + error)[rows, columns]

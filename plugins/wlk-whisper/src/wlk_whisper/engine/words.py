@@ -1,4 +1,4 @@
-"""Words with times from tokens and their boundaries, and corrections of these times."""
+"""Turn tokens and their boundaries into timed words, and correct these times by the audio."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 W = TypeVar("W", bound=Word)
 
-# Punctuation that belongs to the next word, and to the previous; faster_whisper/transcribe.py.
+# Punctuation that joins the next word, or the previous one, as in faster_whisper/transcribe.py.
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE_CHARACTER = "\ufffd"
@@ -36,7 +36,7 @@ SPILL_FRAMES = 8  # a sound shorter than this at the edge of a span belongs to t
 PAUSE_FRAMES = 5  # ... if a pause of at least this length separates it
 SHIFT_FRAMES = 25  # how far a boundary within sound is moved to the nearest pause ...
 GAP_FRAMES = 7  # ... of at least this length: longer than the closures inside most words
-LOOP_WORDS = 3  # words without duration in a row: the decoder continues without audio
+LOOP_WORDS = 3  # words without duration in a row: the decoder goes on without audio
 
 
 @attrs.frozen
@@ -60,13 +60,13 @@ def words_from_tokens(
     Return the words of *tokens*, in seconds from the start of the audio.
 
     Punctuation is joined to its word and changes neither the word's times nor its probability,
-    which is the mean of its tokens'.  What follows a word without a space belongs to it ("1,000",
-    "forty-two"), except in scripts without spaces.  Words end before the bytes of an incomplete
+    which is the mean of its tokens'.  Text that follows a word without a space belongs to it
+    ("1,000", "forty-two"), except in scripts without spaces.  Words end before an incomplete
     character.
 
-    *tokens* are those of the text, without timestamps and the end of text.  *boundaries*,
-    int64[tokens + 1], are the encoder frames where they begin, and the end; these are later than
-    the sound by *lag_seconds*.  *probabilities* are float64[tokens].
+    *tokens* are text only, without timestamps and the end of text.  *boundaries*,
+    int64[tokens + 1], are the encoder frames where each begins and where the last one ends; they
+    are later than the sound by *lag_seconds*.  *probabilities* are float64[tokens].
     """
     if not tokens:
         return ()
@@ -87,17 +87,17 @@ def words_from_tokens(
 
 
 def _merge_punctuation(spans: list[WordSpan]) -> list[WordSpan]:
-    """Return *spans* with opening marks joined to the next word, pieces to the previous one."""
-    opened: list[WordSpan] = []
+    """Return *spans* with opening marks joined to the next word, continuations to the previous."""
+    merged: list[WordSpan] = []
     for span in reversed(spans):
         text = span.word.text
-        if opened and text.startswith(" ") and text.strip() in PREPENDED:
-            word = attrs.evolve(opened[-1].word, text=text + opened[-1].word.text)
-            opened[-1] = attrs.evolve(opened[-1], word=word, first=span.first)
+        if merged and text.startswith(" ") and text.strip() in PREPENDED:
+            word = attrs.evolve(merged[-1].word, text=text + merged[-1].word.text)
+            merged[-1] = attrs.evolve(merged[-1], word=word, first=span.first)
         else:
-            opened.append(span)
+            merged.append(span)
     words: list[WordSpan] = []
-    for span in reversed(opened):
+    for span in reversed(merged):
         if words and _continues(words[-1].word.text, span.word.text):
             words[-1] = _extended(words[-1], span)
         else:
@@ -113,7 +113,7 @@ def _continues(before: str, text: str) -> bool:
 
 
 def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
-    """Return *span* with the tokens of *piece*, and with its time where it has letters."""
+    """Return *span* extended by *piece*, whose time counts only if it has letters or digits."""
     text = span.word.text + piece.word.text
     if not any(character.isalnum() for character in piece.word.text):
         return attrs.evolve(span, word=attrs.evolve(span.word, text=text), stop=piece.stop)
@@ -125,12 +125,12 @@ def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
 
 def drop_loop(words: Sequence[W]) -> tuple[W, ...]:
     """
-    Return *words* without those that the decoder repeats without audio.
+    Return *words* without those that the decoder repeated without audio.
 
-    Words of a repetition loop have no duration, because the alignment has no audio for them;
-    LOOP_WORDS of them in a row are a loop.  It is dropped with all that follows, unless as many
-    words with audio come before the next loop: a window that begins in the middle of a word can
-    make the decoder repeat a clause before it goes on.
+    Words of a loop have no duration, because the alignment has no audio for them; LOOP_WORDS of
+    them in a row are a loop.  It is dropped with all that follows, unless at least as many words
+    with audio come before the next loop: a window that begins in the middle of a word can make the
+    decoder repeat a clause before it goes on.
     """
     before: list[W] = []
     sections = [before]  # between loops
@@ -148,12 +148,11 @@ def tighten_to_speech(words: Sequence[W], audio: NDArray[np.float32]) -> tuple[W
     """
     Return *words* without the silence that the alignment included in their spans.
 
-    The alignment determines where attention moves from one token to the next to about 0.2 s, and
-    the pause between two words is inside the span of one of them.  A boundary within sound is
-    therefore moved to a pause close by, if there is one.  Quiet frames at the edges of a span are
-    removed, and so is a short sound at the very edge that a pause separates from the word, because
-    it belongs to the neighbour.  In audio without pauses the times of the model remain.  *audio*,
-    float32[n], is what the times count in.
+    Alignment locates the boundary of two words to about 0.2 s, and puts the pause between them in
+    the span of one.  A boundary within sound is therefore moved to a nearby pause, if there is one.
+    Quiet frames at the edges of a span are removed, and so is a short sound at the very edge that a
+    pause separates from the word, because it belongs to the neighbour.  In audio without pauses the
+    model's times remain.  Times count from the start of *audio*, float32[n].
     """
     decibels = loudness(audio)
     if len(decibels) == 0:
@@ -166,7 +165,7 @@ def tighten_to_speech(words: Sequence[W], audio: NDArray[np.float32]) -> tuple[W
 def _move_boundaries(
     words: Sequence[W], decibels: NDArray[np.float64], background: float
 ) -> list[W]:
-    """Return *words* with each boundary that two of them share moved into a pause nearby."""
+    """Return *words* with each boundary that two of them share moved into a nearby pause."""
     moved = list(words)
     reach = SHIFT_FRAMES + GAP_FRAMES  # includes a pause that begins at the limit
     for index in range(1, len(moved)):

@@ -1,4 +1,4 @@
-"""Load Whisper in mlx-whisper's format, or in transformers', and run its layers on MLX."""
+"""Load a Whisper in mlx-whisper's format or transformers', and run it on MLX."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INSTALL_HINT = "pip install 'wlk-whisper[mlx-cuda]'"
-# By rows: English-only models, multilingual ones, and those since large-v3 with one more language.
+# Encoding and number of languages by vocabulary rows: English-only, multilingual, since large-v3.
 ENCODINGS = {51864: ("gpt2", 99), 51865: ("multilingual", 99), 51866: ("multilingual", 100)}
 
 
@@ -81,8 +81,8 @@ class TiktokenTokenizer:
     """
     A tiktoken encoding with the methods of `tokenizers.Tokenizer` that decoding calls.
 
-    mlx-whisper, like openai/whisper, has the ranks of all merges in its wheel and computes the ids
-    of the special tokens, so a checkpoint needs no tokenizer file.
+    mlx-whisper, like openai/whisper, ships the merge ranks in its wheel and computes the ids of the
+    special tokens, so a checkpoint needs no tokenizer file.
     """
 
     encoding: TiktokenEncoding
@@ -95,7 +95,7 @@ class TiktokenTokenizer:
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> SimpleNamespace:
         """Return the `ids` of *text*, in which special tokens are text like any other."""
-        del add_special_tokens  # never asked for: the prompt contains them already
+        del add_special_tokens  # never requested: the prompt contains them already
         return SimpleNamespace(ids=self.encoding.encode_ordinary(text))
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -106,9 +106,10 @@ class TiktokenTokenizer:
 
 def load_tokenizer(directory: Path, n_vocab: int) -> HfTokenizer:
     """
-    Return the tokenizer of a checkpoint whose logits have *n_vocab* rows.
+    Return the tokenizer of a checkpoint with *n_vocab* vocabulary rows.
 
-    This is the checkpoint's own tokenizer.json, else the one of Whisper with as many rows.
+    It is read from the checkpoint's tokenizer.json, else it is that of the Whisper with as many
+    rows.
 
     Raises:
         ModelNotFoundError: the file is damaged, or it is missing and no Whisper has as many rows.
@@ -118,9 +119,9 @@ def load_tokenizer(directory: Path, n_vocab: int) -> HfTokenizer:
         return read_tokenizer(directory, n_vocab=n_vocab)
     if n_vocab not in ENCODINGS:
         raise ModelNotFoundError(
-            f"{directory} has a vocabulary of {n_vocab} rows, where Whisper has one of "
-            f"{', '.join(map(str, ENCODINGS))}, and no {TOKENIZER_FILE}; copy the "
-            f"{TOKENIZER_FILE} of the model it was converted from into its directory"
+            f"{directory} has no {TOKENIZER_FILE}, and its vocabulary has {n_vocab} rows, unlike "
+            f"Whisper's ({', '.join(map(str, ENCODINGS))}); copy the {TOKENIZER_FILE} of the model "
+            "it was converted from into its directory"
         )
     name, languages = ENCODINGS[n_vocab]
     encoding = get_encoding(name, num_languages=languages)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import Heads
 
 WEIGHTS = ("weights.safetensors", "weights.npz")
-ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
+ALIGNMENT_HEADS = "alignment_heads"  # what mlx-whisper's converter names them among the weights
 REMEDY = "get one with: wlk-core pull SIZE --backend mlx-whisper"
-# The sizes that the weights have, too.  mlx-whisper computes the sinusoids of its encoder.
+# Sizes that the weights confirm; not n_audio_ctx, because mlx-whisper computes the sinusoids.
 _SIZES = (
     LayerCount("n_audio_layer", ("encoder.blocks.",)),
     LayerCount("n_text_layer", ("decoder.blocks.",)),
@@ -38,7 +38,7 @@ _SIZES = (
     TensorSize("n_text_ctx", ("decoder.positional_embedding",)),
 )
 
-#: Keys of mlx-whisper's ModelDimensions and of transformers' WhisperConfig.
+#: Fields of mlx-whisper's ModelDimensions, and their keys in transformers' WhisperConfig.
 _CONFIG_KEYS = {
     "n_mels": "num_mel_bins",
     "n_audio_ctx": "max_source_positions",
@@ -52,10 +52,10 @@ _CONFIG_KEYS = {
     "n_text_layer": "decoder_layers",
 }
 
-#: What the modules of mlx-whisper are built for; other values would give other numbers.
+#: The only values that mlx-whisper's modules implement.
 REQUIRED = {"activation_function": "gelu", "scale_embedding": False, "tie_word_embeddings": True}
 
-#: Names of transformers and of mlx-whisper, replaced in this order.
+#: Replacements, made in this order, from transformers' names to mlx-whisper's.
 _NAMES = (
     ("model.", ""),
     ("layers.", "blocks."),
@@ -81,18 +81,19 @@ _NAMES = (
 _COMPUTED = {"proj_out.weight", "model.encoder.embed_positions.weight"}
 
 
-# mlx-whisper computes sinusoids for each frame: ten minutes at most, and every Whisper has 1,500.
+# mlx-whisper computes a sinusoid for each frame, so frames are limited to ten minutes; every
+# Whisper has 1,500.
 _LIMITS = {"n_audio_ctx": Annotated[int, Meta(ge=1, le=30_000)]}
 _Dimensions = defstruct("_Dimensions", [(key, _LIMITS.get(key, Size)) for key in _CONFIG_KEYS])
 
 
 def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | None]:
     """
-    Load the checkpoint in *directory* in *dtype*; quantised weights stay so.
+    Load the checkpoint in *directory* in *dtype*; quantised weights stay quantised.
 
-    The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader keeps
-    random weights for what a file lacks, takes weights in the type they were saved in, and asks a
-    hub for directories it does not find.
+    The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader leaves
+    missing weights random, keeps the type that weights were saved in, and asks a hub for
+    directories it does not find.
 
     Returns:
         the modules, filled and evaluated, and the alignment heads among the weights, which may be
@@ -100,7 +101,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
 
     Raises:
         ModelNotFoundError: the files are not such a checkpoint, or not a complete one.
-        BackendUnavailable: it does not fit into memory.
+        BackendUnavailable: the model does not fit into memory.
 
     """
     path = directory / "config.json"
@@ -124,7 +125,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
     device = mx.default_device().type.name
     require_memory(
         str(directory),
-        # Quantised weights are packed into words that no dtype changes.
+        # Quantised weights are packed into integers, whose size does not depend on *dtype*.
         needed=sum(
             weight.size * dtype.size if mx.issubdtype(weight.dtype, mx.floating) else weight.nbytes
             for weight in weights.values()
@@ -150,7 +151,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
     placed[ALIGNMENT_HEADS] = whisper.alignment_heads  # a parameter of the modules
     try:
         whisper.load_weights(list(placed.items()), strict=True)
-        mx.eval(whisper.parameters())  # arrays of a file are read here
+        mx.eval(whisper.parameters())  # reads the arrays of the files
     except (RuntimeError, ValueError) as error:
         raise _rejection(
             directory, f"the weights do not fit config.json: {one_line(str(error))}"
@@ -159,12 +160,12 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
 
 
 def convert_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dimensions by mlx-whisper's names, None where the config lacks one."""
+    """Return the dimensions under mlx-whisper's names, None for those the config lacks."""
     return {ours: config.get(theirs) for ours, theirs in _CONFIG_KEYS.items()}
 
 
 def convert_weights(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
-    """Return the weights by mlx-whisper's names; its convolutions have their channels last."""
+    """Return the weights under mlx-whisper's names; its convolutions have their channels last."""
     converted: dict[str, mx.array] = {}
     for name, weight in weights.items():
         if name in _COMPUTED:
@@ -180,8 +181,8 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
     """
     Return the modules of a Whisper, with random weights that are never computed.
 
-    A thread that ends here makes them.  A thread that has drawn random numbers can crash the
-    process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
+    A thread that ends here builds them: one that has drawn random numbers can crash the process if
+    both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's thread may end with it.
     """
     stream = mx.default_stream(mx.default_device())
 
@@ -194,7 +195,7 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
 
 
 def _read_weights(path: Path) -> dict[str, mx.array]:
-    """Return the arrays of a file by their names, with their shapes but not read yet."""
+    """Return the arrays of a file by name, with their shapes but not yet read."""
     try:
         weights: Any = mx.load(str(path))
     except (RuntimeError, ValueError) as error:
@@ -216,7 +217,7 @@ def _read_heads(directory: Path, saved: mx.array | None) -> Heads | None:
 def _quantize(
     directory: Path, whisper: Whisper, settings: Any, weights: Mapping[str, mx.array]
 ) -> None:
-    """Turn the modules whose weights come with scales into quantised ones."""
+    """Quantise the modules whose weights come with scales."""
 
     def is_quantised(path: str, module: nn.Module) -> bool:
         return isinstance(module, (nn.Linear, nn.Embedding)) and f"{path}.scales" in weights

@@ -1,4 +1,4 @@
-"""Whisper's layers on MLX: the Network protocol over the modules of mlx-whisper."""
+"""Run Whisper's layers on MLX with mlx-whisper's modules."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class MlxNetwork:
         self.n_mels = int(dims.n_mels)
         self.n_vocab = int(dims.n_vocab)
         self.n_text_ctx = int(dims.n_text_ctx)
-        # The encoder has its own copy under a private name.
+        # The encoder's copy has a private name.
         with stream.acquire():
             embedding = sinusoids(dims.n_audio_ctx, dims.n_audio_state).astype(dtype)
             mx.eval(embedding)
         self._positional_embedding = embedding
 
     def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> CrossKeysValues:
-        """Encode float32[mels, frames]; the output of silence follows where it *is_padded*."""
+        """Encode float32[mels, frames]; with *is_padded* the output of silence is appended."""
         silence = self.silence.cross_kv if is_padded else ()
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._stream.acquire():
@@ -141,7 +141,7 @@ class MlxDecoder:
     def _layers(
         self, tokens: NDArray[np.int64], logits_to_keep: list[int], *, output_attention: bool
     ) -> tuple[mx.array, mx.array | None, tuple[_KeysValues, ...]]:
-        """Return logits, cross attention and the new KV cache, not evaluated."""
+        """Return logits, cross attention and the new KV cache, unevaluated."""
         decoder = self._decoder
         stop = self._length + tokens.shape[1]
         positions = decoder.positional_embedding[self._length : stop]
@@ -176,7 +176,7 @@ def _self_attention(
         keys = mx.concatenate([past[0], keys], axis=2)
         values = mx.concatenate([past[1], values], axis=2)
     queries = _split_heads(attention.query(normal), attention.n_head)
-    # MLX aligns the mask with the end of the keys, so every position attends to the whole cache.
+    # MLX aligns the mask with the end of the keys, so new positions attend to the whole cache.
     mask = "causal" if causal and x.shape[1] > 1 else None
     mixed = mx.fast.scaled_dot_product_attention(
         queries, keys, values, scale=queries.shape[-1] ** -0.5, mask=mask
@@ -190,8 +190,8 @@ def _cross_attention(
     """
     Return x after cross-attention, and the weights float32[rows, heads, new, frames] of *heads*.
 
-    All rows share the same keys and values, so their queries are computed as one row.  The weights
-    are None without heads.
+    All rows share keys and values, so their queries are computed as one row.  Without heads the
+    weights are None.
     """
     attention = block.cross_attn
     rows, new, width = x.shape

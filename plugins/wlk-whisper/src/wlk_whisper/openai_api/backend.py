@@ -42,9 +42,9 @@ def load(
     """
     endpoint = Endpoint.resolve(base_url, key_variable=api_key_env, model=model)
     if endpoint.url.startswith("http:") and not endpoint.is_local:
-        logger.warning("key and audio go to %s without encryption", endpoint.url)
+        logger.warning("the key and the audio are sent to %s unencrypted", endpoint.url)
     client = ApiClient(endpoint, model, timeout_seconds=timeout_seconds, max_retries=max_retries)
-    logger.info("audio goes to %s, model %s", endpoint.url, model)
+    logger.info("audio is sent to %s, model %s", endpoint.url, model)
     return LoadedBackend(spec, client, open_stream=_open_stream, warmup=_warm_up)
 
 
@@ -69,7 +69,7 @@ def _open_stream(
 
 def _warm_up(client: ApiClient, calls: EngineCalls) -> None:
     """
-    Send a second of silence, the smallest request that tests URL, key and model.
+    Send a second of silence, the smallest request that tests the URL, the key and the model.
 
     A list of models would cost less, but many compatible servers have none.
     """

@@ -1,4 +1,4 @@
-"""A transcription endpoint: its URL and key, and requests that bring words or one line why not."""
+"""Send audio to a transcription endpoint: check its URL and key, and explain its failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "https://api.openai.com/v1"
 URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
-NO_KEY = "none"  # local servers require no key, and the client requires one
+NO_KEY = "none"  # a placeholder: local servers need no key, and the client requires one
 REQUEST_PATHS = ("/transcriptions", "/translations")  # the ends of request URLs
 
 # OpenAI rejects audio under 0.1 s and bills whole seconds, so shorter audio is padded to a second.
@@ -44,7 +44,7 @@ CONNECT_SECONDS = 5.0  # the official client's limit for opening a connection
 
 _NOT_FOUND = 404
 _UNAUTHORIZED = frozenset({401, 403})
-_BUSY = frozenset({408, 409, 429})  # the official client repeats these, and those from 500 on
+_BUSY = frozenset({408, 409, 429})  # the official client retries these, and those from 500 on
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
@@ -63,9 +63,7 @@ class Endpoint:
     @classmethod
     def resolve(cls, base_url: str | None, *, key_variable: str, model: str) -> Endpoint:
         """
-        Return the endpoint of *base_url*, after checking that it may serve *model*.
-
-        No request is sent.
+        Return the endpoint of *base_url*, after the checks that need no request.
 
         Raises:
             OptionError: the URL, the name of the variable or the model is invalid.
@@ -77,15 +75,15 @@ class Endpoint:
         _check_url(url)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key_variable):
             raise OptionError(  # the value is not shown, because it may be the key itself
-                "openai-api: option api_key_env is the name of an environment variable, such as "
-                "OPENAI_API_KEY, and never the key itself"
+                "openai-api: option api_key_env takes the name of an environment variable, such as "
+                "OPENAI_API_KEY, never the key itself"
             )
         if model.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in model):
             raise ModelNotFoundError(
                 f"model {model} is a directory, and openai-api runs no model itself; name one that "
                 f"{url} serves, with --model NAME"
             )
-        # No verbose_json: https://developers.openai.com/api/docs/guides/speech-to-text
+        # They have no verbose_json: https://developers.openai.com/api/docs/guides/speech-to-text
         if model.startswith("gpt-"):
             raise OptionError(
                 f"the model {model} returns no word times, which streaming needs; expected one "
@@ -94,7 +92,7 @@ class Endpoint:
         key = os.environ.get(key_variable, "").strip()
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise BackendUnavailable(
-                f"openai-api: expected a key in the environment variable {key_variable}, and its "
+                f"openai-api: expected a key in the environment variable {key_variable}, but its "
                 "value has spaces or characters that no key has; set it again with: "
                 f"export {key_variable}=..."
             )
@@ -115,21 +113,21 @@ class Endpoint:
 
     @property
     def is_local(self) -> bool:
-        """Whether the endpoint is this machine, so that audio sent to it does not leave it."""
+        """Whether the endpoint is on this machine, so that audio sent to it does not leave it."""
         return is_loopback(urlsplit(self.url).hostname or "")
 
     def _check_offline(self, model: str) -> None:
         if not self.is_local:
             raise BackendUnavailable(
-                f"openai-api sends audio to {self.url}, and the network is switched off "
+                f"openai-api sends audio to {self.url}, but the network is switched off "
                 "(--offline, HF_HUB_OFFLINE); use a local backend (wlk-core backends) or "
                 "a server on this machine: --option base_url=http://127.0.0.1:PORT/v1"
             )
         if "/" in model:
             raise ModelNotFoundError(
                 f"model {model} is named like a repository, which the server at {self.url} would "
-                "fetch where it lacks it, and the network is switched off (--offline, "
-                "HF_HUB_OFFLINE); use the server's own name of a model, with --model NAME"
+                "fetch if it lacks it, but the network is switched off (--offline, "
+                "HF_HUB_OFFLINE); use the server's own name for a model, with --model NAME"
             )
 
 
@@ -152,7 +150,7 @@ class ApiClient:
     """
     A model at an endpoint; calls may come from any thread.
 
-    The official client repeats requests, waits between them, and limits the time of each.
+    The official client retries requests, waits between attempts, and limits the time of each.
     """
 
     def __init__(
@@ -171,9 +169,9 @@ class ApiClient:
                 follow_redirects=False, trust_env=not endpoint.is_local
             ),
         )
-        # The client reads all of these from the environment.  No request here is administrative.
+        # The client reads these from the environment, too.  No request here is administrative.
         self._client.admin_api_key = None
-        if not endpoint.is_openai:  # they were set for OpenAI and are sent to OpenAI only
+        if not endpoint.is_openai:  # these were set for OpenAI and are sent to OpenAI only
             self._client.organization = self._client.project = None
             # The headers of OPENAI_CUSTOM_HEADERS have no public switch.
             self._client._custom_headers = {}  # noqa: SLF001
@@ -192,22 +190,22 @@ class ApiClient:
         """
         Return the endpoint's transcript of float32[n] at 16 kHz, n > 0.
 
-        Transcribed words have times of their own.  A translation has times of its segments only,
-        and each segment is one piece of text.
+        Transcribed words have times of their own.  A translation has times for segments only, so
+        each segment is returned as one `Word`.
 
-        A language that was not forced (*is_forced*) was detected, and is sent only as long as the
-        endpoint accepts it, because a wrong detection must not end a stream.
+        A language that was detected rather than forced (*is_forced*) is left out if the endpoint
+        rejects it, because a wrong detection must not end a stream.
 
         Raises:
-            BackendError: the endpoint returned no such response; `retryable` if another attempt
-                may succeed, `is_exhausted` if the official client has repeated it already.
+            BackendError: the request failed, or the response is not as requested; `retryable` if
+                another attempt may succeed, `is_exhausted` if the official client has retried.
 
         """
         fields: dict[str, Any] = {"model": self.model, "response_format": "verbose_json"}
         if text := f"{keyterms} {prompt}".strip():  # an empty prompt changes the transcript
             fields["prompt"] = text
         bodies = [fields]
-        if task == "transcribe":  # translations take neither of these
+        if task == "transcribe":  # translations accept neither granularities nor a language
             fields["timestamp_granularities"] = ["word", "segment"]
             # The API documents ISO 639-1, whose code for Javanese is not Whisper's.
             documented = "jv" if language == "jw" else language
@@ -225,14 +223,14 @@ class ApiClient:
             return Hypothesis(words=words, language=language or response.language)
         except (openai.OpenAIError, ResponseError) as error:
             failure = _backend_error(error, endpoint=self.endpoint, model=self.model)
-        raise failure  # not in the block above, whose error references the key
+        raise failure  # outside the except block, whose error references the key
 
     def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
         """
         Return the response to the first of *bodies* that the endpoint accepts.
 
-        The client's own methods parse any response into models that accept everything, and warn
-        that OpenAI retires translations.
+        The client's own methods are not used: they parse any response into models that accept
+        everything, and warn that OpenAI retires translations.
         """
         for body in bodies:
             try:
@@ -243,14 +241,14 @@ class ApiClient:
                     files=[("file", ("audio.wav", wav, "audio/wav"))],
                     options={"headers": {"Content-Type": "multipart/form-data"}},
                 )
-            except REJECTED:  # endpoints name the rejected field in different ways
+            except REJECTED:  # for any field, because endpoints name it in different ways
                 if body is bodies[-1]:
                     raise
         raise AssertionError("unreachable: the last body is accepted or raises")
 
 
 def _pcm_wav(audio: NDArray[np.float32]) -> bytes:
-    """Return float32[n] at 16 kHz as a WAV file of one channel of 16-bit samples."""
+    """Return float32[n] at 16 kHz as a WAV file, mono, 16 bit."""
     samples = np.clip(np.rint(audio * 32768.0), -32768, 32767).astype("<i2")
     file = BytesIO()
     with wave.open(file, "wb") as writer:
@@ -267,9 +265,9 @@ def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backe
     the request, and with it the key.
     """
     url, key = endpoint.url, endpoint.key
-    is_exhausted = can_pass = True
+    is_exhausted = is_retryable = True
     if isinstance(error, openai.APIStatusError):
-        is_exhausted = can_pass = _is_transient(error)
+        is_exhausted = is_retryable = _is_transient(error)
         message = _server_message(error, key)
         line = f"answered {error.status_code} ({message}): {_remedy(error, endpoint, model)}"
     elif isinstance(error, openai.APITimeoutError):
@@ -278,9 +276,12 @@ def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backe
         cause = one_line(mask_secret(str(error.__cause__ or error), key))
         line = f"cannot be reached, or the connection was lost: {cause}; check that the server runs"
     else:
-        is_exhausted, can_pass = False, isinstance(error, ResponseError) and error.is_damaged
+        is_exhausted = False
+        is_retryable = isinstance(error, ResponseError) and error.is_damaged
         line = f"with model {model}: {mask_secret(str(error), key)}"
-    return BackendError(f"openai-api: {url} {line}", retryable=can_pass, is_exhausted=is_exhausted)
+    return BackendError(
+        f"openai-api: {url} {line}", retryable=is_retryable, is_exhausted=is_exhausted
+    )
 
 
 def _is_transient(error: openai.APIStatusError) -> bool:
@@ -302,13 +303,13 @@ def _remedy(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
         )
     if error.response.is_redirect:
         return (
-            "it redirects, and key and audio are sent to base_url only; name the URL that serves "
-            "the model with --option base_url=URL"
+            "it redirects, but the key and the audio are sent to base_url only; name the URL that "
+            "serves the model with --option base_url=URL"
         )
     if error.code in _QUOTA_CODES:
         return "the quota of this key is used up; add credit to the account"
     if _is_transient(error):
-        return "at every attempt; no audio is lost, try again later"
+        return "all attempts failed; no audio is lost, try again later"
     return f"it rejects this request with model {model}; choose another with --model NAME"
 
 

@@ -1,4 +1,4 @@
-"""Parse verbose_json responses into words with times, spelled as in their text."""
+"""Parse verbose_json responses into timed words, spelled as in the text of the response."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from wlk_whisper.models import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NO_SPEECH_THRESHOLD = 0.9  # a segment whose probability of no speech is above it is dropped
+NO_SPEECH_THRESHOLD = 0.9  # a segment with a higher probability of no speech is dropped
 MAX_QUOTED = 60  # characters of a response that an error message quotes
 # No request has more than 30 s of audio: a thousand words in JSON, each of them twice, are 200 KB.
 MAX_CHARACTERS = 1 << 20
 WINDOW_SECONDS = 30.0  # Whisper pads audio to its window, so times may lie that far beyond the end
-ORDER_SECONDS = 1.0  # a model's times jitter by a few tenths; a word lasts less than a second
+ORDER_SECONDS = 1.0  # times jitter by a few tenths of a second; a word lasts less than a second
 
 OPENING = frozenset("\"'“‘«¿¡")  # noqa: RUF001 -- marks before a word, beside categories Ps and Pi
 
-# Pairs of equal letters in two texts that differ.  Two transcripts of 30 s have 30,000; the matcher
-# takes two seconds for 50,000 on a busy processor, and its time grows faster than their number.
+# Pairs of equal letters up to which two texts that differ are matched.  Transcripts of 30 s have
+# 30,000; 50,000 take two seconds on a busy processor, and time grows faster than their number.
 MAX_PAIRS = 50_000
 
-# Names of openai/whisper (TO_LANGUAGE_CODE) and a code of ISO 639-1 that the core's list has not.
+# Names of openai/whisper (TO_LANGUAGE_CODE) and a code of ISO 639-1 that the core's list lacks.
 ALIASES = {
     "castilian": "es", "flemish": "nl", "haitian": "ht", "jv": "jw", "letzeburgesch": "lb",
     "mandarin": "zh", "moldavian": "ro", "moldovan": "ro", "myanmar": "my", "panjabi": "pa",
@@ -43,9 +43,9 @@ ALIASES = {
 
 class ResponseError(ValueError):
     """
-    The endpoint's response is not the requested one; the message quotes it.
+    The endpoint's response is not as requested; the message quotes it.
 
-    `is_damaged` is true where the response may have been cut off in transit.
+    `is_damaged` is true if the response may have been cut off in transit.
     """
 
     def __init__(self, message: str, *, is_damaged: bool = False) -> None:
@@ -55,7 +55,7 @@ class ResponseError(ValueError):
 
 def language_code(name: str | None) -> str | None:
     """
-    Return Whisper's code of a language that an endpoint names in English or by a code.
+    Return Whisper's code for a language that an endpoint names in English or by a code.
 
     >>> language_code("English"), language_code("de"), language_code("klingon")
     ('en', 'de', None)
@@ -66,7 +66,7 @@ def language_code(name: str | None) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """Return *text* with one space for white space, control and incomplete characters."""
+    """Return *text* with each run of white space, control and incomplete characters as a space."""
     return re.sub("[\\s\x00-\x1f\x7f-\x9f\ufffd]+", " ", text)
 
 
@@ -75,7 +75,7 @@ _Seconds = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class TimedText(BaseModel, frozen=True):
-    """A bare word or a segment of text, and its times in seconds of the audio sent."""
+    """A word without punctuation or a segment of text; times are in seconds of the audio sent."""
 
     text: _Text = Field(validation_alias=AliasChoices("word", "text"))
     start: _Seconds
@@ -85,7 +85,7 @@ class TimedText(BaseModel, frozen=True):
 
     @property
     def is_speech(self) -> bool:
-        """Whether the segment is kept."""
+        """Whether the segment is kept: its probability of no speech is not too high."""
         return not (self.no_speech_prob or 0.0) > NO_SPEECH_THRESHOLD
 
 
@@ -102,8 +102,8 @@ class TranscriptionResponse(BaseModel, frozen=True):
         """
         Parse the body of a verbose_json response to *audio_seconds* of audio.
 
-        Words are read from `words`, or from the segments, where some servers put them.  Times are
-        in order and within the audio; see `in_order`.
+        Words are read from `words`, or from the segments, where some servers put them.  The times
+        of the result are in order and within the audio; see `in_order`.
 
         Raises:
             ResponseError: the body is not such a response.
@@ -135,7 +135,7 @@ class TranscriptionResponse(BaseModel, frozen=True):
         Return the words of the transcript, spelled as in its text.
 
         Raises:
-            ResponseError: the text contains speech, and its words have no times.
+            ResponseError: the text contains speech, but its words have no times.
 
         """
         parts = self._parts()
@@ -150,7 +150,7 @@ class TranscriptionResponse(BaseModel, frozen=True):
                 "word times: --option base_url=URL --model NAME"
             )
         pieces = divide_text([word.text for word in words], "".join(part.text for part in parts))
-        if not pieces:  # the text has other words, and only these have times
+        if not pieces:  # the text has other words, without times
             return tuple(
                 Word(word.start, word.end, with_leading_space(word.text))
                 for word in words
@@ -168,7 +168,7 @@ class TranscriptionResponse(BaseModel, frozen=True):
         Return each segment as one piece of text, for responses without word times.
 
         Raises:
-            ResponseError: there is text without segments.
+            ResponseError: the response has text but no segments.
 
         """
         if any(map(str.isalnum, self.text)) and not self.segments:
@@ -182,7 +182,7 @@ class TranscriptionResponse(BaseModel, frozen=True):
         )
 
     def _parts(self) -> list[TimedText]:
-        """Return the segments with their spaces; the whole text where there are none."""
+        """Return the segments with leading spaces, or the whole text if they are empty."""
         parts = self.segments or ()
         if not any(part.text.strip() for part in parts):
             parts = (TimedText(text=self.text, start=0.0, end=0.0),)
@@ -193,8 +193,8 @@ def in_order(spans: tuple[TimedText, ...], *, audio_seconds: float) -> tuple[Tim
     """
     Return *spans* with starts that never go back, all times within the audio.
 
-    A time before the audio or after it becomes its start or its end.  A span that ends before it
-    starts has no length.  A span that starts before the previous one starts where that one ends.
+    A time before or after the audio becomes its start or its end.  A span that ends before it
+    starts gets no length.  A span that starts before the previous one is moved to the end of that.
 
     Raises:
         ResponseError: a time lies more than WINDOW_SECONDS after the audio, or a start more than
@@ -228,16 +228,16 @@ def divide_text(words: Sequence[str], text: str) -> tuple[tuple[int, int, str], 
     """
     Divide *text* among *words*, which have its letters without spaces or punctuation.
 
-    A piece is the index of its word, the position of the word's first letter in the text, and the
-    word as the text spells it.  The pieces joined are the text; there are none where the text has
-    none of the words, or where both differ and are longer than 30 s of speech can be.  A letter
-    without a word goes to the word it is written together with, else to the previous word.  A word
+    A piece is the index of a word, the position of the word's first letter in the text, and the
+    word as the text spells it.  The pieces joined are the text.  There are none if the text has
+    none of the words, or if both differ and are longer than 30 s of speech can be.  A letter that
+    no word has goes to the word it is written together with, else to the previous word.  A word
     that the text does not contain is left out.
     """
     in_text, positions = _letters(text)
     in_words, indices = _letters(words)
     counts = Counter(in_words)
-    owners: dict[int, int] = {}  # positions of letters that are in a word, and its index
+    owners: dict[int, int] = {}  # position of a letter to the index of the word that has it
     if in_text == in_words:  # nearly always
         blocks = [Match(0, 0, len(in_text))]
     elif sum(counts[letter] for letter in in_text) > MAX_PAIRS:
@@ -264,10 +264,9 @@ def divide_text(words: Sequence[str], text: str) -> tuple[tuple[int, int, str], 
 
 def with_leading_space(text: str) -> str:
     """
-    Return *text* as Whisper writes it after other text, although an endpoint stripped it.
+    Return *text* with the space that Whisper writes before it and that endpoints strip.
 
-    That is with a leading space, unless its script takes none or it begins with closing
-    punctuation.
+    There is none if the script takes no spaces or the text begins with closing punctuation.
     """
     text = text.rstrip()
     if not text or text[0] == " ":
@@ -278,7 +277,7 @@ def with_leading_space(text: str) -> str:
 
 
 def _letters(units: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Return the letters of *units* without their case, and for each the index of its unit."""
+    """Return the letters of *units*, case-folded, and for each the index of its unit."""
     letters = [
         (character, index)
         for index, unit in enumerate(units)
@@ -289,7 +288,7 @@ def _letters(units: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _boundary(text: str, start: int, stop: int) -> int:
-    """Return where a word begins whose first letter is at *stop*, after another's last letter."""
+    """Return where the word whose first letter is at *stop* begins, not before *start*."""
     for index in reversed(range(start, stop)):
         if text[index].isspace():
             return index

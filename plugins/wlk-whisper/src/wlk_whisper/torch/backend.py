@@ -1,4 +1,4 @@
-"""Load Whisper in transformers' format, complete or not at all, and run it on torch."""
+"""Load a complete Whisper in transformers' format, and run it on torch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load(
     Raises:
         ModelNotFoundError: the model is missing, or is not a Whisper in transformers' format.
         OptionError: the alignment heads or the adapter do not fit the model.
-        BackendUnavailable: the device is missing, or peft for an adapter.
+        BackendUnavailable: the device is missing, or peft, which adapters need.
 
     """
     torch_device = choose_device(device)
@@ -81,14 +81,14 @@ def load_whisper(
     directory: Path, *, device: torch.device, dtype: torch.dtype
 ) -> WhisperForConditionalGeneration:
     """
-    Load the Whisper in *directory* on *device*, its weights as *dtype*.
+    Load the Whisper in *directory* onto *device*, with weights in *dtype*.
 
     The files must hold every parameter and nothing else, because a model with random weights also
     emits text.
 
     Raises:
         ModelNotFoundError: the directory contains no such model; the message gives the reason.
-        BackendUnavailable: it does not fit into memory.
+        BackendUnavailable: the model does not fit into memory.
 
     """
     table, files, tensors = read_checkpoint(directory)
@@ -102,12 +102,12 @@ def load_whisper(
     path = directory / "config.json"
     try:
         config = WhisperConfig.from_dict(table)
-        # transformers has other names for the same sizes, and the last in the file counts: any
-        # number of layers could be built before a weight is compared.
+        # transformers accepts other names for the same sizes, and the last in the file counts:
+        # unchecked, it could build any number of layers before it compares a weight.
         check_sizes(config.to_dict(), SIZES, tensors, path=path, remedy=REMEDY)
         with torch.device("meta"):  # modules without memory or random weights
             whisper = WhisperForConditionalGeneration(config)
-    # As transformers raises for a value of the wrong type or an unknown activation.
+    # What transformers raises for a value of the wrong type or an unknown activation.
     except (AttributeError, KeyError, StrictDataclassError, TypeError, ValueError) as error:
         raise ModelNotFoundError(
             f"{path} does not describe a Whisper: {one_line(str(error))}; {REMEDY}"

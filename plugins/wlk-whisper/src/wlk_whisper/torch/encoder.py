@@ -24,7 +24,7 @@ KeysValues = tuple[torch.Tensor, torch.Tensor]
 
 class TorchEncoder:
     """
-    The encoder of a Whisper and the cross projections of its decoder, whose modules never change.
+    The encoder of a Whisper and its decoder's cross projections; the modules never change.
 
     The layers are called one by one, because transformers' own forward pass takes only windows of
     30 s.
@@ -35,15 +35,15 @@ class TorchEncoder:
 
     def encode(self, passes: Sequence[EncoderPass]) -> list[CrossKeysValues]:
         """
-        Encode float32[mels, frames] of each pass, all in one, padded to the longest window.
+        Encode float32[mels, frames] of all passes together, padded to the longest window.
 
-        The encoder output of silence follows, up to 30 s, where a pass `is_padded`.
+        For a pass that `is_padded`, the encoder output of silence is appended, up to 30 s.
         """
         silence = self.silence.cross_kv if any(item.is_padded for item in passes) else ()
         model, device = self._whisper.model, self._whisper.device
         lengths = [item.features.shape[1] // MEL_FRAMES_PER_ENCODER_FRAME for item in passes]
         with torch.inference_mode():
-            # Zeros after a window are what the convolutions see at the end of a window alone.
+            # The convolutions see zeros after a window, as they do when it is encoded alone.
             windows = pad_sequence(
                 [torch.from_numpy(item.features.T.copy()) for item in passes], batch_first=True
             )
@@ -51,7 +51,7 @@ class TorchEncoder:
             states = functional.gelu(model.encoder.conv1(inputs))
             states = functional.gelu(model.encoder.conv2(states)).transpose(1, 2)
             states = states + model.encoder.embed_positions.weight[: states.shape[1]]
-            # Packed, one window after the other: the layers would cost as much for padding.  On
+            # Windows are packed, one after the other, because padding costs as much as audio: with
             # eight windows of 5 to 9 s, padded layers took 40 % longer on a CPU.
             packing = Packing.of(lengths, device)
             states = packing.pack(states)
@@ -86,7 +86,7 @@ class TorchEncoder:
 def _encoder_layer(
     layer: Any, states: torch.Tensor, packing: Packing, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """Return packed *states* after a layer; *mask* is true where a window has the frame."""
+    """Return packed *states* after a layer; *mask* is true for frames that a window has."""
     attention, normal = layer.self_attn, layer.self_attn_layer_norm(states)
     queries, keys, values = (
         _padded_heads(projection, attention, normal, packing)
@@ -110,7 +110,7 @@ def _padded_heads(
 def _output(
     cross_kv: Sequence[KeysValues], row: int, length: int, silence: Sequence[KeysValues]
 ) -> CrossKeysValues:
-    """Return the output of one window of a pass, followed by *silence* where there is any."""
+    """Return the part of *cross_kv* for one window, followed by *silence* if there is any."""
     own: list[KeysValues] = [
         (keys[row : row + 1, :, :length], values[row : row + 1, :, :length])
         for keys, values in cross_kv

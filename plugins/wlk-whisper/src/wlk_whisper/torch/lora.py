@@ -1,4 +1,4 @@
-"""LoRA adapters, merged into the model when it is loaded, so that streams cost no more."""
+"""Merge LoRA adapters into the model when it is loaded, so that streams cost no more."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ def merge_adapter(
     """
     Return *whisper* with the adapter in *directory* added to its weights.
 
-    The adapter is read from a local directory and from safetensors, and all of it must fit the
-    model.
+    Only safetensors in a local directory are read, and all of the adapter must fit the model.
 
     Raises:
-        OptionError: the adapter is missing, of another kind or of another model; *whisper* must
+        OptionError: the adapter is missing, is not LoRA or belongs to another model; *whisper* must
             then be discarded.
 
     """
@@ -47,7 +46,7 @@ def merge_adapter(
     if missing_files:
         raise OptionError(
             f"lora_path={directory}: expected a directory with {CONFIG} and {WEIGHTS}, as peft's "
-            f"save_pretrained writes them, and it has no {' and no '.join(missing_files)}"
+            f"save_pretrained writes them, but it has no {' and no '.join(missing_files)}"
         )
     # Checked first, because peft raises KeyError for a kind of adapter that it does not know.
     table = read_json_table(
@@ -59,7 +58,7 @@ def merge_adapter(
         raise OptionError(
             f"lora_path={directory}: expected an adapter whose {CONFIG} has peft_type LORA, got "
             f"{table.get('peft_type')!r}; merge adapters of other kinds into the model with peft "
-            "and load that"
+            "and load the result"
         )
     try:
         state = load_file(directory / WEIGHTS)
@@ -72,14 +71,15 @@ def merge_adapter(
     except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
         raise OptionError(
             f"lora_path={directory}: the adapter does not fit the model: "
-            f"{one_line(str(error))}; give the adapter of this model, or its model"
+            f"{one_line(str(error))}; choose an adapter of this model, or the adapter's model"
         ) from error
     missing = [name for name in result.missing_keys if "lora_" in name]
     unfit = sorted((*missing, *result.unexpected_keys))
     if unfit:
         raise OptionError(
             f"lora_path={directory}: the adapter does not fit the model: {len(unfit)} weights are "
-            f"missing or unknown, such as {unfit[0]}; give the adapter of this model, or its model"
+            f"missing or unknown, such as {unfit[0]}; choose an adapter of this model, or the "
+            "adapter's model"
         )
     merged: WhisperForConditionalGeneration = adapted.merge_and_unload()
     merged.requires_grad_(requires_grad=False)

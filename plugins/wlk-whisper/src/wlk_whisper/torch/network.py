@@ -1,4 +1,4 @@
-"""Whisper's layers on torch, over the modules of transformers: several streams in one pass."""
+"""Run Whisper's layers on torch with transformers' modules, several streams in one pass."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.network import CrossKeysValues
 
 NO_WINDOW = 1 << 40  # positions; more than a decoder has
-# Common passes differ from passes alone by 1.3e-5 logits and by 1.2e-5 of an attention weight at
-# most, measured with 8 streams of the digits model.  In float16 and bfloat16 that is 0.5 logits
-# and 10 %, so that half of the calls would be made again.
+# Batched passes differ from passes run alone by at most 1.3e-5 logits and 1.2e-5 of an attention
+# weight, measured with 8 streams of the digits model.  In float16 and bfloat16 it is 0.5 logits and
+# 10 %, so that half of the calls would be repeated.
 ROUNDING = Rounding(margin=1e-3, attention=1e-4)
 
 
@@ -36,8 +36,8 @@ class TorchNetwork:
     """
     A Whisper on torch, shared by all streams; see Network.
 
-    The modules are never changed.  Their layers are called one by one here, because transformers'
-    own forward pass returns no attention from a fused kernel.
+    The modules never change.  Their layers are called one by one, because transformers' own forward
+    pass returns no attention from a fused kernel.
     """
 
     def __init__(self, whisper: WhisperForConditionalGeneration, *, alignment_heads: Heads) -> None:
@@ -61,7 +61,7 @@ class TorchNetwork:
         return encoder_output.batch.new_decoder(encoder_output)
 
     def new_batch(self) -> TorchBatch | None:
-        """Return what runs several streams together; None in half precision."""
+        """Return a batch for several streams; None in half precision."""
         return self._new_batch(ROUNDING) if self.dtype == torch.float32 else None
 
     def _new_batch(self, rounding: Rounding) -> TorchBatch:
@@ -73,19 +73,19 @@ class TorchEncoderOutput:
     """The encoder output of one stream in a batch."""
 
     batch: TorchBatch
-    memory: CrossKeysValues
+    cross: CrossKeysValues
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class _CrossMemory:
-    """Keys and values of several streams, padded to the longest, [streams, heads, frames, size]."""
+class _PaddedCrossKeysValues:
+    """Cross-attention keys and values of several streams, padded to the longest window."""
 
     streams: tuple[CrossKeysValues, ...]
-    layers: tuple[KeysValues, ...]
-    mask: torch.Tensor | None  #: bool[streams, 1, 1, frames], true where a stream has the frame
+    layers: tuple[KeysValues, ...]  #: each [streams, heads, frames, head size]
+    mask: torch.Tensor | None  #: bool[streams, 1, 1, frames], true for frames that a stream has
 
     @classmethod
-    def of(cls, streams: Sequence[CrossKeysValues]) -> _CrossMemory:
+    def of(cls, streams: Sequence[CrossKeysValues]) -> _PaddedCrossKeysValues:
         layers = [
             tuple(
                 pad_sequence([part[0].transpose(0, 1) for part in parts], batch_first=True)
@@ -109,11 +109,11 @@ class _CrossMemory:
 
 class TorchBatch:
     """
-    Passes over several streams; see Batch.
+    A batch of passes over several streams; see `Network.new_batch`.
 
-    The decoder's hidden states are packed, one position after the other, so that the layers of all
-    streams are one product each.  Only attention is apart: each row over its own keys and values,
-    and the cross attention padded to the longest window.
+    The decoder's hidden states are packed, one position after the other, so that each projection is
+    a single product for all streams.  Only attention differs: self-attention runs over the keys and
+    values of each row, and cross-attention is padded to the longest window.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class TorchBatch:
             device=whisper.device,
             dtype=whisper.dtype,
         )
-        self._cross_memory: _CrossMemory | None = None
+        self._padded_cross: _PaddedCrossKeysValues | None = None
 
     def encode(self, passes: Sequence[EncoderPass]) -> list[TorchEncoderOutput]:
         """Encode float32[mels, frames] of each stream; see `TorchEncoder.encode`."""
         return [
-            TorchEncoderOutput(batch=self, memory=memory) for memory in self._encoder.encode(passes)
+            TorchEncoderOutput(batch=self, cross=cross) for cross in self._encoder.encode(passes)
         ]
 
     def new_decoder(self, encoder_output: TorchEncoderOutput) -> TorchDecoder:
@@ -150,33 +150,33 @@ class TorchBatch:
         shapes = [item.tokens.shape for item in passes]
         sizes = [item.tokens.size for item in passes]
         with torch.inference_mode():
-            attending = AttentionPass.of(
+            attention_pass = AttentionPass.of(
                 self._pool,
                 [cache for item in passes for cache in item.decoder.caches],
                 [new for rows, new in shapes for _ in range(rows)],
             )
             packing = Packing.of(sizes, device)
-            memory = self._memory_of(passes)
+            cross = self._cross_of(passes)
             ids = np.concatenate([item.tokens.reshape(-1) for item in passes])
             states = decoder.embed_tokens(torch.from_numpy(ids).to(device))
-            states = states + decoder.embed_positions.weight[attending.position_ids[0]]
+            states = states + decoder.embed_positions.weight[attention_pass.position_ids[0]]
             attention: list[torch.Tensor] = []
             output_attention = any(item.output_attention for item in passes)
             for index, layer in enumerate(decoder.layers):
-                states = _self_attention(layer, index, states, attending)
-                heads = [head for layer_of, head in self._alignment_heads if layer_of == index]
+                states = _self_attention(layer, index, states, attention_pass)
+                heads = [head for number, head in self._alignment_heads if number == index]
                 states, weights = _cross_attention(
                     layer,
                     index,
                     states,
-                    memory,
+                    cross,
                     packing,
                     heads=heads if output_attention else (),
                 )
                 if weights is not None:
                     attention.append(weights)
                 states = mlp(layer, states)
-            kept = [  # packed positions, those of a pass after those of the passes before it
+            kept = [  # indices of packed positions, pass after pass
                 first + row * item.tokens.shape[1] + range(item.tokens.shape[1])[index]
                 for first, item in zip(accumulate(sizes, initial=0), passes, strict=False)
                 for row in range(len(item.tokens))
@@ -189,16 +189,16 @@ class TorchBatch:
                 ordered = torch.cat(attention, dim=1)
                 outputs += [
                     weights[:, :size, : stream.frames]
-                    for weights, size, stream in zip(ordered, sizes, memory.streams, strict=True)
+                    for weights, size, stream in zip(ordered, sizes, cross.streams, strict=True)
                 ]
             arrays = _to_host(outputs)
-        caches = iter(attending.caches)
+        caches = iter(attention_pass.caches)
         for item in passes:
             item.decoder.caches = [next(caches) for _ in item.decoder.caches]
         return [
             DecoderOutput(
                 logits=arrays[index].reshape(len(item.tokens), len(item.logits_to_keep), -1),
-                cross_attention=_of_rows(arrays[len(passes) + index], item.tokens.shape)
+                cross_attention=_split_rows(arrays[len(passes) + index], item.tokens.shape)
                 if item.output_attention
                 else None,
                 rounding=self._rounding,
@@ -206,16 +206,16 @@ class TorchBatch:
             for index, item in enumerate(passes)
         ]
 
-    def _memory_of(self, passes: Sequence[DecoderPass]) -> _CrossMemory:
-        """Return the cross memory of the streams, made anew when a stream came or left."""
-        streams = tuple(item.decoder.encoder_output.memory for item in passes)
-        memory = self._cross_memory
-        if memory is None or memory.streams != streams:
-            # The old one goes before the new one is made, because both may not fit.
-            memory = self._cross_memory = None
-            memory = _CrossMemory.of(streams)
-            self._cross_memory = memory
-        return memory
+    def _cross_of(self, passes: Sequence[DecoderPass]) -> _PaddedCrossKeysValues:
+        """Return the keys and values of the streams, padded anew after a stream came or left."""
+        streams = tuple(item.decoder.encoder_output.cross for item in passes)
+        cross = self._padded_cross
+        if cross is None or cross.streams != streams:
+            # The old ones are freed first, because both may not fit into memory.
+            cross = self._padded_cross = None
+            cross = _PaddedCrossKeysValues.of(streams)
+            self._padded_cross = cross
+        return cross
 
 
 class TorchDecoder:
@@ -223,7 +223,7 @@ class TorchDecoder:
 
     def __init__(self, encoder_output: TorchEncoderOutput, cache: KVCache) -> None:
         self.encoder_output = encoder_output
-        self.caches = [cache]  #: of each row
+        self.caches = [cache]  #: one per row
 
     def forward(
         self,
@@ -265,23 +265,23 @@ def _cross_attention(
     layer: Any,
     index: int,
     states: torch.Tensor,
-    memory: _CrossMemory,
+    cross: _PaddedCrossKeysValues,
     packing: Packing,
     *,
     heads: Sequence[int],
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """
-    Return packed states after cross-attention, and the weights of *heads* where there are any.
+    Return packed states after cross-attention, and the weights of *heads* or None without heads.
 
-    The rows of a stream are one row of queries, because they share its keys and values.
+    The rows of a stream become one row of queries, because they share its keys and values.
     """
     attention = layer.encoder_attn
     packed = attention.q_proj(layer.encoder_attn_layer_norm(states))
     queries = split_heads(attention, packing.pad(packed))
-    keys, values = memory.layers[index]
-    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=memory.mask)
+    keys, values = cross.layers[index]
+    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=cross.mask)
     states = states + attention.out_proj(packing.pack(merge_heads(mixed)))
-    return states, _attention_weights(queries, keys, heads, memory.mask) if heads else None
+    return states, _attention_weights(queries, keys, heads, cross.mask) if heads else None
 
 
 def _attention_weights(
@@ -293,8 +293,8 @@ def _attention_weights(
     """
     Return the softmax weights float32[rows, heads, new, frames] of some heads.
 
-    The fused kernel that mixes the values returns none.  Computing these heads a second time costs
-    little, and the logits are the same with and without it.  *mask* is true where a frame exists.
+    The fused kernel does not return its weights.  Computing those of a few heads again costs
+    little, and leaves the logits as they are.  *mask* is true for frames that a stream has.
     """
     head_queries, head_keys = queries[:, list(heads)].float(), keys[:, list(heads)].float()
     scores = head_queries @ head_keys.transpose(2, 3) * queries.shape[-1] ** -0.5
@@ -304,7 +304,7 @@ def _attention_weights(
     return weights
 
 
-def _of_rows(weights: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
+def _split_rows(weights: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
     """Return [heads, rows * new, frames] as [rows, heads, new, frames]."""
     return weights.reshape(len(weights), *shape, -1).swapaxes(0, 1)
 

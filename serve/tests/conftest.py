@@ -62,7 +62,7 @@ def streams():
 
 @pytest.fixture
 def open_stream(streams, monkeypatch):
-    """Return a function that opens streams that record their calls, in appends of one second."""
+    """Return a function that opens streams, which get at most a second of audio per call."""
     monkeypatch.setattr("wlk_serve.sessions.audio._WHOLE_SECONDS", 1)
     monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
 

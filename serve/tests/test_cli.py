@@ -81,11 +81,11 @@ def test_a_server_whose_engine_does_not_return_ends_itself(monkeypatch, hung, is
         raise TimeoutError
 
     states = itertools.cycle(hung)
-    server = Mock(sessions=Mock(is_draining=is_draining))
-    type(server).is_hung = property(lambda _self: next(states))
+    server, service = Mock(sessions=Mock(is_draining=is_draining)), Mock()
+    type(service).is_hung = property(lambda _self: next(states))
     monkeypatch.setattr("wlk_serve.cli.time", Mock(sleep=sleep, monotonic=lambda: clock[0]))
     monkeypatch.setattr("wlk_serve.cli.os._exit", end)
     with pytest.raises(TimeoutError):
-        _watch(server, 0.0)
+        _watch(server, service, 0.0)
 
     assert ([] if seconds is None else [(seconds + 2.0, 1)]) == ended

@@ -26,7 +26,7 @@ def lazy_names(
         home = importlib.import_module(homes[name])
         try:
             value = getattr(home, name)
-        except AttributeError:  # a submodule that was not imported yet
+        except AttributeError:  # a submodule that has not been imported yet
             value = importlib.import_module(f"{homes[name]}.{name}")
         setattr(sys.modules[module], name, value)
         return value

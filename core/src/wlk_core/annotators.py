@@ -33,7 +33,7 @@ class Annotator(Protocol):
         ...
 
     def close(self) -> None:
-        """Release everything; can be called again."""
+        """Release everything; may be called again."""
         ...
 
     @property
@@ -115,7 +115,7 @@ class AnnotatorSpec(PluginSpec):
     """
     The declaration of an annotator, whose loader is called for each session.
 
-    A translator takes the options `target_language` and `source_language`, each a code or None.
+    A translator takes `target_language` and `source_language`, each a language code or None.
     """
 
     kind: AnnotatorKind

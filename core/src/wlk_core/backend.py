@@ -184,7 +184,7 @@ class BackendSpec(PluginSpec):
         return (policy, *self.options)
 
     def check_language(self, language: str | None) -> None:
-        """Raise OptionError unless *language* is None, the only one, or one that can be forced."""
+        """Raise OptionError unless *language* is None, the only one declared, or can be forced."""
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:

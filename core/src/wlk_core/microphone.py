@@ -24,7 +24,7 @@ _NO_DEVICE = (
 )
 _BLOCK_SECONDS = 0.05
 _REOPEN_SECONDS = 1.0  # between two attempts to reopen a lost device
-_STALL_SECONDS = 3.0  # without a block until a device counts as lost; PulseAudio needs 1.9 s
+_STALL_SECONDS = 3.0  # without a block until a device counts as lost; PulseAudio starts in 1.9 s
 _SLEEP_SECONDS = 1.0  # a block delayed by more than this comes after a gap
 _MAX_WAITING_BLOCKS = 2_400  # two minutes
 _SAMPLE_BYTES = 2  # int16
@@ -112,7 +112,7 @@ class Microphone:
                 yield from map(converter.push, captured.pcm(self.rate))
 
     def close(self) -> None:
-        """Release the device; can be called again."""
+        """Release the device; may be called again."""
         self._is_closed = True
         self._stream.close()
 
@@ -241,7 +241,7 @@ def input_devices() -> list[dict[str, Any]]:
 
 def find_device(name: str | None) -> dict[str, Any]:
     """
-    Return sounddevice's description of the device *name* (or index); None is the default one.
+    Return sounddevice's description of device *name*, a name or an index; None is the default.
 
     Raises:
         AudioDeviceError: no device, or more than one, has that name; or as `input_devices`.

@@ -135,7 +135,7 @@ class OnlineProcessor(Protocol):
         """
         Release everything the stream holds, finished or not; nothing is committed.
 
-        From another thread it takes effect after the current step.  Can be called again.
+        From another thread it takes effect after the current step.  May be called again.
         """
         ...
 

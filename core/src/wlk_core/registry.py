@@ -308,8 +308,8 @@ def no_backend() -> str:
     """Return the message for an installation without backends."""
     command = next(iter(known_plugins("backend").values()))
     return (
-        "no backend is installed: wlk-core carries no model of its own; "
-        f"install one, for example: {command}"
+        "no backend is installed: wlk-core comes with no model of its own; "
+        f"install a backend, for example: {command}"
     )
 
 
@@ -344,8 +344,8 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
                 raise BackendUnavailable(f"expected {kind}s from {hook}, got {shown(spec)}")
             if not hookspecs.API_FLOOR <= spec.api <= hookspecs.API_VERSION:
                 raise BackendUnavailable(
-                    f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
-                    f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
+                    f"{kind} {spec.name!r} needs plugin API {spec.api}, but this wlk-core "
+                    f"supports {hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
             specs.append(spec)
     return attrs.evolve(info, specs=tuple(specs))

@@ -46,8 +46,8 @@ class SegmentBuilder:
     Japanese, counts as two, so a line has 21 of them.
 
     Captions never overlap.  A caption never begins inside a word or a character, or with closing
-    punctuation, so it can grow to twice these limits; then even a word is divided, but never a
-    token.  Scripts without spaces can be divided anywhere else.
+    punctuation; in scripts without spaces it may begin at any other character.  So a caption can
+    grow to twice these limits; then even a word is divided, but never a token.
     """
 
     max_gap: float = 0.8

@@ -17,7 +17,7 @@ ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]
 
 _SPACING = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
 _MASK = "***"
-_MAX_LINE = 300  # characters of foreign text in a message
+_MAX_LINE = 300  # characters of untrusted text in a message
 _MAX_VALUE = 80  # characters of a value in a message
 _MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask reveals it
 _CREDENTIALS = (  # compiled on first use, which saves --help half a millisecond

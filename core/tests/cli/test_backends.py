@@ -116,7 +116,7 @@ def test_listing_nothing_names_what_to_install(site, name, command):
     for path in site.folder.glob("*.dist-info/*"):
         path.unlink()
 
-    assert "install one, for example: pip install " in command(name).out
+    assert "install a backend, for example: pip install " in command(name).out
     assert command(name, "--json").out == "[]\n"
 
 

@@ -68,7 +68,7 @@ def test_every_command_has_help_of_its_own(command, name, flag):
 
 @pytest.mark.slow
 def test_version_is_that_of_the_distribution(spawn):
-    """``python -m wlk_core`` prints the version of the package metadata."""
+    """``python -m wlk_core --version`` prints the name and version of the distribution."""
     process = spawn("--version")
     out, err = process.communicate()
 

@@ -49,7 +49,7 @@ def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:
 
 
 def test_an_intercepted_call_can_fail_or_have_another_answer(calls: EngineCalls) -> None:
-    """The function runs only if the interceptor runs it, which gets its answer and its cut."""
+    """The interceptor decides whether the function runs, and gets its answer and its cut."""
     reached: list[str] = []
 
     def upper(text: str) -> str:

@@ -78,7 +78,7 @@ def test_a_plugin_of_another_api_is_refused(site: Any, api: int) -> None:
 
     with pytest.raises(
         BackendUnavailable,
-        match=rf"backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
+        match=rf"backend 'old' needs plugin API {api}, but this wlk-core supports 1",
     ):
         site.registry().spec("old")
 

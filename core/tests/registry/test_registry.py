@@ -185,6 +185,6 @@ def test_without_any_plugin_the_error_has_an_install_command(
         find(site.registry())
 
     assert str(caught.value) == (
-        "no backend is installed: wlk-core carries no model of its own; "
-        "install one, for example: pip install wlk-whisper"
+        "no backend is installed: wlk-core comes with no model of its own; "
+        "install a backend, for example: pip install wlk-whisper"
     )

@@ -248,7 +248,7 @@ def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e300])
 def test_a_gap_has_a_length(open_session, seconds):
-    """A gap of negative, infinite or undefined length is refused and changes nothing."""
+    """A gap of negative, undefined or impossible length is refused and changes nothing."""
     session = open_session()
     with pytest.raises(ClockError, match="expected a silence"):
         session.skip(seconds)

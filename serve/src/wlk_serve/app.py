@@ -122,13 +122,8 @@ class Server:
             expose_headers=("x-request-id", "x-wlk-ignored", "retry-after"),
         )
 
-    @property
-    def is_hung(self) -> bool:
-        """Whether an engine call will never return, so that the process must be replaced."""
-        return self._service.is_hung
-
     async def _livez(self, _request: Request) -> Response:
-        if self.is_hung:
+        if self._service.is_hung:
             raise RequestError("an engine call does not return", status=503, code="engine_hung")
         return JSONResponse({"status": "alive"})
 
@@ -202,7 +197,7 @@ class Server:
         return await self._refuse(request, RequestError(message, status=status, code="unknown_url"))
 
     async def _refuse_socket(self, socket: WebSocket) -> None:
-        """Refuse a WebSocket at a path that only other servers have."""
+        """Refuse a WebSocket at a path that no protocol has, such as another server's."""
         message = f"WebSocket {socket.url.path[:200]} is not served here; use {_REALTIME}"
         answer = self._metrics.counted(RequestError(message, status=404, code="unknown_url"))
         await socket.send_denial_response(error_response(answer))

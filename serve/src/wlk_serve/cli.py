@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_serve.app import Server
+    from wlk_serve.models.service import Service
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -95,7 +96,7 @@ def _parse_listens(
     help="Serve a protocol on its own port, such as wyoming=10300.",
 )
 @_number("--max-sessions", 100, "Maximum number of concurrent sockets and requests.")
-@_number("--max-sessions-per-key", None, "Maximum number of them with the same key.")
+@_number("--max-sessions-per-key", None, "Maximum number of sockets and requests per key at once.")
 @_number("--max-upload-mb", 1000, "Maximum size of an uploaded recording.")
 @_number("--max-audio-seconds", 43_200, "Maximum length of an uploaded recording.")
 @_number("--max-session-seconds", 21_600, "Maximum length of a session over a socket.")
@@ -162,8 +163,8 @@ def serve(
     ported = sorted(route.protocol for route in routes if isinstance(route, TcpRoute))
     if unknown := sorted(listens.keys() - set(ported)):
         raise OptionError(
-            f"no protocol called {unknown[0]!r} can have its own port; "
-            f"those installed: {', '.join(ported) or 'none'}"
+            f"no protocol with its own port is called {unknown[0]!r}; "
+            f"installed: {', '.join(ported) or 'none'}"
         )
     chosen = {name: value for name, value in limits.items() if value is not None}
     allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen)
@@ -186,7 +187,7 @@ def serve(
             # stops all sessions for 30 ms.
             gc.collect()
             gc.freeze()
-            # By default, a stepping thread keeps the GIL from the event loop for 5 ms at a time.
+            # By default, each system call of the event loop can wait 5 ms for a thread that steps.
             sys.setswitchinterval(0.001)
             address = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
             click.echo(f"{_PROGRAM}: ready on {address}", err=True)
@@ -197,7 +198,7 @@ def serve(
         }
         _log_to_stderr(is_json=log_format == "json")
         server = Server(service, admission=admission, limits=allowed, routes=routes)
-        threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
+        threading.Thread(target=_watch, args=(server, service, drain_seconds), daemon=True).start()
         DrainingServer(
             server,
             drain_seconds=drain_seconds,
@@ -214,13 +215,13 @@ def run() -> None:
     run_program(serve, _PROGRAM)
 
 
-def _watch(server: Server, drain_seconds: float) -> None:
+def _watch(server: Server, service: Service, drain_seconds: float) -> None:
     # A thread inside an engine call cannot be interrupted, and an orderly shutdown would wait for
     # it.  So the process exits, and a service manager can start another one.
     deadline, hung_checks = math.inf, 0  # two in a row: a process that was frozen looks hung once
     while True:
         time.sleep(_WATCH_SECONDS)
-        hung_checks = hung_checks + 1 if server.is_hung else 0
+        hung_checks = hung_checks + 1 if service.is_hung else 0
         if server.sessions.is_draining:
             deadline = min(deadline, time.monotonic() + drain_seconds + _EXIT_SECONDS)
         if hung_checks > 1 or time.monotonic() > deadline:

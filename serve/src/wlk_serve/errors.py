@@ -108,7 +108,7 @@ def shutdown_error() -> RequestError:
 
 def as_failure(error: BaseException) -> WLKError:
     """
-    Wrap whatever a plugin raised in an error of the core.
+    Return whatever a plugin raised as an error of the core.
 
     A Rust panic is not an `Exception`, and a SystemExit would end the event loop that receives it.
     """

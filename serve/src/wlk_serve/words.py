@@ -121,7 +121,7 @@ class SpeakerSegments:
         self._utterances: dict[str, Timeline] = {}  # by name; their words are labelled together
         self._over: set[str] = set()  # names of utterances that get no more text
         self._spans: list[SpeakerSpan] = []  # those that later text may still overlap
-        self._clock = 0.0  # seconds of audio that have reached the diarizer, at least
+        self._clock = 0.0  # all audio before this time has reached the diarizer
         self._is_over = False
 
     def extend(self, name: str, tokens: Sequence[ASRToken]) -> tuple[ASRToken, ...]:

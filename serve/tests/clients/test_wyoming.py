@@ -1,4 +1,4 @@
-"""Wyoming's own client, unmodified, used like Home Assistant uses it."""
+"""Wyoming's own client, unmodified, used as Home Assistant uses it."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_client_of_small_frames_is_read_in_small_parts(opened):
 
 
 def test_fragments_take_the_memory_of_their_bytes(opened):
-    """An object per fragment would take many times more, even for an empty one."""
+    """An object per fragment would take many times more, and empty ones would pass every limit."""
     opened.data_received(b"\x01\x82\0\0\0\0ab" + b"\x00\x82\0\0\0\0cd" * 3 + b"\0\x80\0\0\0\0" * 9)
     waiting = [bytes(part) for part in opened.frames]
     opened.data_received(b"\x80\x81\0\0\0\0e")

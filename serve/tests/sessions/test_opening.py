@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from unittest.mock import AsyncMock
 
 import attrs
 import pytest
@@ -99,7 +100,7 @@ def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
     assert [("receive", 48_000), ("close",)] == new.calls
 
 
-def test_a_session_waits_before_it_opens_another_stream(open_session, opener, monkeypatch):
+def test_a_session_that_ends_while_it_waits_opens_no_stream(open_session, opener, monkeypatch):
     """Settings that change with every message would keep the event loop waiting for threads."""
     monkeypatch.setattr("wlk_serve.sessions.session._OPENING_SECONDS", 3600)
 
@@ -108,10 +109,9 @@ def test_a_session_waits_before_it_opens_another_stream(open_session, opener, mo
         opener.begun[0].set_result(None)
         await receiving
         session.audio.change(attrs.evolve(session.audio.settings, prompt="digits"))
-        receiving = asyncio.create_task(receive(session, queue, APPEND))
-        await turns()
-        session.close()
-        receiving.cancel()
+        end = AsyncMock(side_effect=lambda seconds: seconds and session.close())
+        monkeypatch.setattr(asyncio, "sleep", end)
+        await asyncio.wait_for(receive(session, queue, APPEND), timeout=10)
         return len(opener.begun)
 
     assert 1 == asyncio.run(run())

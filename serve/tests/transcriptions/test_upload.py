@@ -112,7 +112,7 @@ def test_what_is_no_form_with_a_recording_is_one_error(body, content_type, code)
     strategies.text(strategies.characters(max_codepoint=255), max_size=30),  # in any header
 )
 def test_no_bytes_make_a_form_fail_in_another_way(body, content_type):
-    """The error is the same whatever a client sends."""
+    """Whatever a client sends is refused, as malformed or as a form without a file."""
     for kind in (TYPE, f"multipart/form-data; boundary={content_type}", content_type):
         for start in (b"", b"--x\r\n"):
             with pytest.raises(RequestError) as caught:

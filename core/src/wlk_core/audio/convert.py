@@ -42,7 +42,7 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     if kind == np.float32:
         return samples.astype(np.float32, copy=False)
     if kind == np.float64:
-        with np.errstate(over="ignore"):  # infinity is left to validation
+        with np.errstate(over="ignore"):  # overflow to infinity is left to validation
             return samples.astype(np.float32)
     # Only integers are scaled, because a float dtype does not tell the scale of its samples.
     if kind in _INTEGERS:

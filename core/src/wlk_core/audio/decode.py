@@ -43,7 +43,7 @@ _MIN_RATE = 100  # samples a second; recordings below it, such as seismic ones, 
 _MAX_RATE = 3_000_000
 _JITTER_SECONDS = 0.05  # time stamps in milliseconds, or of live recorders, wander this much
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
-_RESTART_SECONDS = 1.0  # a larger step back means that the clock restarted, as where files join
+_RESTART_SECONDS = 1.0  # a larger step back means that the clock restarted, as in joined files
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the file start
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container time per second
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
@@ -168,7 +168,7 @@ class _Recording:
         self.max_gap = _MAX_JUMPY_GAP if container.format.flags & _CLOCK_MAY_JUMP else _MAX_GAP
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
-        self._damage: str | None = None  # the message of the first
+        self._damage: str | None = None  # describes the first damage
 
     @property
     def seconds(self) -> float | None:
@@ -203,7 +203,7 @@ class _Recording:
         reader = self._reader
         try:
             for packet in self._container.demux():
-                if not isinstance(reader.failure, OSError):  # raised after the remaining sound
+                if not isinstance(reader.failure, OSError):  # raised after the sound before it
                     reader.raise_failure()
                 if packet.stream_index == self._stream.index:
                     yield cast("Packet[AudioStream]", packet)
@@ -231,7 +231,7 @@ class _Recording:
         if not _MIN_RATE <= rate <= _MAX_RATE:
             raise AudioFormatError(
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
-                f"{self._reader.name!r}; its header is damaged, copy or download it again"
+                f"{self._reader.name!r}; its header is damaged: copy or download it again"
             )
         samples = _to_mono(frame)
         start = None if frame.pts is None or frame.time_base is None else frame.time

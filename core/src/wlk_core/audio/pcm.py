@@ -69,8 +69,8 @@ class PcmConverter:
         """
         Append a piece of any length; return a copy of what is ready, float32[m] with m >= 0.
 
-        ValidAudio is returned as it is if the rate is 16 kHz.  Raises AudioFormatError for any
-        other type or shape, NaN, infinity or an out-of-range sample.
+        ValidAudio is returned as it is if the rate is 16 kHz.  Raises AudioFormatError for a
+        wrong type or shape, NaN, infinity or an out-of-range sample.
         """
         rest = b""
         samples: NDArray[np.generic]
@@ -208,7 +208,7 @@ class Chunker:
 
 def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
     """
-    Yield the audio of *pieces* in chunks of exactly *samples*; the last may be shorter, not empty.
+    Yield *pieces* in non-empty chunks of exactly *samples*; only the last may be shorter.
 
     A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
     `decode_file` does for damage, the audio before the failure is yielded first, so that no

@@ -28,7 +28,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 
 # The module and summary of each command; the module is imported when the command is used.
 _COMMANDS = {
-    "transcribe": ("transcribe", "Transcribe recordings and pipes, printing final text."),
+    "transcribe": ("transcribe", "Transcribe recordings and pipes, text as soon as it is final."),
     "listen": ("transcribe", "Transcribe a microphone, words as they are spoken."),
     "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
     "doctor": ("backends", "Report what is installed, what works, and what to type next."),

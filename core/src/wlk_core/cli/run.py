@@ -238,7 +238,7 @@ class Run:
                 self._report_lag(event)
             elif isinstance(event, AudioGap):
                 seconds = event.end - event.start
-                self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
+                self._line(f"{seconds:.1f} s of audio were lost, from {event.start:.1f} s on")
 
     def _report_lag(self, lag: Lag) -> None:
         self._has_lagged = True

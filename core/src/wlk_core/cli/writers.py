@@ -93,7 +93,7 @@ class Outcome:
 
 
 def committed(event: Event) -> tuple[ASRToken, ...]:
-    """Return the tokens of a commit, none of another event."""
+    """Return the tokens of a commit, none for any other event."""
     return event.tokens if isinstance(event, Commit) else ()
 
 
@@ -345,7 +345,7 @@ class Output:
 
     def _close(self) -> None:
         if self._path and self._stream:
-            with suppress(OSError):  # the disk is full, which was reported
+            with suppress(OSError):  # such as a full disk, which was reported
                 self._stream.close()
 
 

@@ -30,7 +30,7 @@ class _Place:
         self.number = free.pop()
 
     def __del__(self) -> None:
-        self._free.append(self.number)  # atomic, because this runs in any thread
+        self._free.append(self.number)  # list.append is atomic: this can run in any thread
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -42,7 +42,7 @@ class KVCache:
 
     pool: KVPool
     places: tuple[_Place, ...] = ()  #: one for each of the newest positions
-    numbers: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, np.int64))  #: of places
+    numbers: NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, np.int64))  #: of `places`
     positions: int = 0  #: number so far, including those that have left the window
 
     @property

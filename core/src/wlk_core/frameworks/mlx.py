@@ -65,8 +65,8 @@ class SharedStream:
         """Warn that quantized weights are slow, if this stream runs on a CPU."""
         if not self.is_gpu:
             _LOGGER.warning(
-                "%s is quantized, and MLX runs quantized weights slowly on a CPU, far slower than "
-                "real time for a large model; choose one that is not quantized, or a GPU",
+                "%s is quantized, and MLX runs quantized models slowly on a CPU, large ones far "
+                "slower than real time; choose a model that is not quantized, or a GPU",
                 model,
             )
 

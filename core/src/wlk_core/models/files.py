@@ -36,7 +36,7 @@ Index = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]  #: a token id, a layer
 
 WEIGHTS = "model.safetensors"
 MAX_HEADER_BYTES = 16 * 2**20  # 0.1 MB for 1.7 billion parameters
-# Bytes of a number, see https://github.com/huggingface/safetensors
+# Bytes per number, see https://github.com/huggingface/safetensors
 ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
     "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
@@ -84,7 +84,7 @@ def read_limited(
         reason = failure.strerror or failure
         raise error(f"{path} cannot be read: {reason}; {remedy}") from failure
     if len(content) > MAX_BYTES:
-        raise error(f"{path} is damaged: it has more than {MAX_BYTES // 2**20} MiB; {remedy}")
+        raise error(f"{path} is damaged: it is larger than {MAX_BYTES // 2**20} MiB; {remedy}")
     return content
 
 
@@ -96,7 +96,7 @@ def parse_json(
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> Any:
-    """Return the value of JSON text; raises as `read_json`, with *name* for the file's path."""
+    """Return the value of JSON text; raises as `read_json`, with *name* in place of a path."""
     # Not cattrs: it converts leniently, cannot check ranges and does not name the key.  Ranges are
     # wide, because `check_sizes` compares sizes with the weights.
     try:

@@ -100,7 +100,7 @@ class CachedRepo:
 
     def snapshot(self, patterns: Sequence[str]) -> Path | None:
         """Return the directory of the revision to load, None if no revision is complete."""
-        # Preferably what the branch main was when any tool last resolved it.  While that is not
+        # Preferably the revision that main was when any tool last resolved it.  Until that one is
         # downloaded completely, an older complete revision stays in use.
         path = self.folder / "refs" / "main"
         main = path.read_text(encoding="utf-8").strip() if path.is_file() else None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class AlignAtt:
     """The policy: the attended frame of each token in, the number of final words out."""
 
-    border_frames: int  #: last frames of the audio, to which a final token must not attend
+    border_frames: int  #: number of frames at the end of the audio that no final token attends to
     rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
 
     def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:

@@ -106,7 +106,7 @@ def split_overlap(
     last = committed[-1] if committed else None
     if last is not None:
         committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
-    # Time separates the old words from the new: the middle of a new one is not before the end.
+    # Time separates old words from new: the middle of a new one is not before `committed_end`.
     middles = enumerate(word.middle for word in words)
     cut = next((index for index, middle in middles if middle >= committed_end), len(words))
     # Times move a little from one hypothesis to the next, and an end may reach into the pause after

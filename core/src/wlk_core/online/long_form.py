@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wlk_core.online.local_agreement import Transcriber
 
 CUT_SHARE = 2 / 3  # of a window; the cut is at the widest pause after it
-COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window, if that word is complete
+COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window mean that it is complete
 UNDECODED_SECONDS = 3.0  # without text at the end of an utterance; a gate leaves less silence
 MIN_ADVANCE = round(0.2 * SAMPLE_RATE)  # per call, as with the smallest tick of a live policy
 

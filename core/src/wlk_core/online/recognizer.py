@@ -127,7 +127,7 @@ class StreamLanguage:
 
     code: str | None = None  #: forced or detected; None while unknown
     is_settled: bool = False  #: engine calls are forced to `code`
-    is_detected_again: bool = False  #: the next utterance is detected anew
+    is_detected_again: bool = False  #: the next utterance's language is detected anew
 
     @property
     def holds_words(self) -> bool:
@@ -156,7 +156,7 @@ class StreamLanguage:
         speech_seconds: Callable[[H], float],
         is_last: bool,
     ) -> tuple[H, StreamLanguage]:
-        """Return the engine's answer, in the settled language if any, and what is known then."""
+        """Return the engine's answer, in the settled language if any, and the updated state."""
         hypothesis = call(prompt=prompt, language=self.code if self.is_settled else None)
         probability = hypothesis.language_probability
         if self.is_settled or probability is None or not hypothesis.words:

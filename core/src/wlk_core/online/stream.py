@@ -286,7 +286,7 @@ class OnlineStream:
 
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(
-            f"the stream is broken: the engine failed {MAX_RETRIES} retries in a row, last with "
+            f"the stream is broken: the engine failed in {MAX_RETRIES} retries, the last time with "
             f"{self._cause and reason(self._cause)}; reset() or open a new stream",
             committed=tuple(self._committed),
         )

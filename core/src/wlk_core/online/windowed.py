@@ -226,7 +226,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         return cut if word is None else min(cut, self._cut_before(word.start))
 
     def _cut_after_prefix(self, upcoming: Sequence[W], *, kept: float = 0.0) -> int:
-        # Between the last committed word with *kept* seconds of audio after it and the next word.
+        # Cut in the pause after the last committed word that has *kept* seconds of audio after it.
         words = list(self._prefix)
         following = upcoming[0].start if upcoming else None
         audio_end = self._processed / SAMPLE_RATE - max(kept, 1.5 * SEARCH_SECONDS)
@@ -246,8 +246,8 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         return self._quietest(max(first, last.middle), final)
 
     def _forced_cut(self, following: float) -> int:
-        # Before the first non-final word, which starts at *following* seconds.  A word that spans
-        # half of the window is an alignment error.
+        # Cut before the first non-final word, which starts at *following* seconds.  A word that
+        # spans half of the window is an alignment error.
         middle = (self._audio.start + self._processed) // 2
         cut = self._on_whole_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
         return cut if self._processed - cut <= self._max_samples else middle

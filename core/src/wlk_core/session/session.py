@@ -110,7 +110,7 @@ class Session:
 
     @property
     def is_ending_utterance(self) -> bool:
-        """Whether a commit, a silence or the end ended the utterance, which is not flushed yet."""
+        """Whether a commit, a silence or the end has ended an utterance that is not flushed yet."""
         return not self.is_over and (self._worker.is_flushing or self._queue.commands > 0)
 
     def receive(self, audio: Audio) -> None:
@@ -118,7 +118,7 @@ class Session:
         Append a copy of *audio*, of any length; never waits for the model.
 
         Raises:
-            AudioFormatError: another type or shape, NaN or infinity; nothing was changed.
+            AudioFormatError: a wrong type or shape, NaN or infinity; nothing was changed.
             SessionOverloaded: `max_backlog_seconds` of audio wait; nothing was changed.
 
         """
@@ -127,8 +127,8 @@ class Session:
             # otherwise never be sent.
             if 0 < self.backlog_seconds >= self._max_backlog:
                 raise SessionOverloaded(
-                    f"{self.backlog_seconds:.1f} s of audio wait to be decoded, the bound is "
-                    f"{self._max_backlog:.1f} s; step the session, then send again"
+                    f"{self.backlog_seconds:.1f} s of audio wait to be decoded, and the bound is "
+                    f"{self._max_backlog:.1f} s; step the session, then send this audio again"
                 )
             converted = self._converter.push(audio)
             for start in range(0, max(1, len(converted)), MAX_PIECE):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-_MIN_SECONDS = 1e-3  # the length of a token without one, so that it overlaps a speaker
+_MIN_SECONDS = 1e-3  # assumed for a token without length, so that it overlaps a speaker
 _EARLY_SECONDS = 0.5  # engines can place the first word of a turn this long before its sound
 
 

@@ -192,9 +192,9 @@ def stream(
 
     `language`, `task` and `options` are those of `create_processor`.  Each chunk is copied, so that
     its memory can be reused, and resampled if `sample_rate` is not 16 kHz.  The model runs whenever
-    `chunk_seconds` of audio have come.  With `vad` pauses are left out, because models invent words
-    in silence; GateParameters choose when speech begins and ends.  Leaving the loop early closes
-    the stream without a finish; close the generator to do so at a known time.
+    `chunk_seconds` of audio have arrived.  With `vad`, pauses are left out, because models invent
+    words in silence; GateParameters choose when speech begins and ends.  Leaving the loop early
+    closes the stream without a finish; close the generator to do so at a known time.
 
     Errors, including those that *chunks* raises, are raised after everything committed before them.
     If *chunks* raises AudioFormatError or OSError, the audio before it is transcribed to its end
@@ -296,7 +296,7 @@ def run_session(
     chunks: Iterable[NDArray[np.float32]],
     chunker: Chunker,
 ) -> Generator[Event]:
-    """Run *chunks* through the session of *processor* and close that at the end; see `stream`."""
+    """Run *chunks* through *session*, and close *processor* at the end; see `stream`."""
     with closing(processor):
         pieces = map(valid_copy, chunks)
         failure: Exception | None = None

@@ -23,7 +23,7 @@ from wlk_serve.errors import RequestError, converted, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_ID_CHARACTERS = 8  # length of the beginning of a key's digest that identifies a client in logs
+_ID_CHARACTERS = 8  # the first hexadecimal digits of a key's digest identify a client in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # browsers send a WebSocket's key in a subprotocol
 _SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's prefix, not a secret
 _MAX_SESSION_CHARACTERS = 2048  # a client secret contains the session and must fit into a header
@@ -68,7 +68,7 @@ class Limits:
     Attributes:
         max_sessions: maximum number of concurrent sockets and requests.
         max_sessions_per_key: maximum number of them with the same key; infinity for no limit.
-        max_upload_bytes: maximum size of a form.
+        max_upload_bytes: maximum size of a form or of another body with a recording.
         max_audio_seconds: maximum length of a recording; even a small file can hold hours.
         max_session_seconds: maximum length of a session over a socket.
         idle_seconds: how long a client may send nothing over its socket.
@@ -136,7 +136,7 @@ class Admission:
         return _SECRET_PREFIX + text, expires_at
 
     def read(self, text: str, now: float) -> tuple[str, Json] | None:
-        """Return key id and session of the secret *text*; None if it is invalid or expired."""
+        """Return the key id and session of the secret *text*; None if it is invalid or expired."""
         if not text.startswith(_SECRET_PREFIX):
             return None
         try:

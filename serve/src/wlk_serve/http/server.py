@@ -40,7 +40,7 @@ _LEAST_READ, _MOST_READ = 64, 4096
 _READ_SECONDS = 0.0005
 # Connections that asyncio accepts in one turn: accepting 256 blocked the event loop for 60 ms.
 _MAX_ACCEPTED = 16
-_MAX_UNACCEPTED = 1024  # in the kernel's queue; a client beyond them tries again after a second
+_MAX_UNACCEPTED = 1024  # waiting in the kernel; further clients try again after a second
 _LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
 
 

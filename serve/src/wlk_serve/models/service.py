@@ -313,10 +313,10 @@ class Service:
             RequestError: the canary did not end in time, or it failed.
 
         """
-        now = time.monotonic()
+        called = time.monotonic()
         async with self._canary:
             ended, problem = self._canary_result
-            if ended < now and not (problem is None and now - ended < max_age):
+            if ended < called and not (problem is None and called - ended < max_age):
                 problem = await self._canary_problem()
                 self._canary_result = time.monotonic(), problem
         if problem is not None:  # perhaps from a canary that another call has run meanwhile

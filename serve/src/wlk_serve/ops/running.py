@@ -71,7 +71,7 @@ class RunningSessions:
         )
         if await self._empty_within(seconds):
             return
-        _LOGGER.info("draining: ending %d, which deliver their last words", len(self._running))
+        _LOGGER.info("draining: ending the remaining %d after their last words", len(self._running))
         for session in list(self._running):
             session.end()
         if not await self._empty_within(_FLUSH_SECONDS):

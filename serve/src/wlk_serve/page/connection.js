@@ -7,7 +7,7 @@ const APPEND_SECONDS = 1; // the most audio in one message
 const DONE = 1000;
 const BROKEN = 1011;
 const OVERLOADED = 1013;
-const SOFT_SECONDS = 0.5; // before the end of speech, in which another word may begin
+const SOFT_SECONDS = 0.5; // at the end of a pause, in which the next word may begin softly
 const CUT = 4000;
 
 /**
@@ -23,7 +23,7 @@ export class Connection {
 	#kept = 0; // the oldest sample that can be sent again
 	#token = null;
 	#lastNumber = 0; // number of the newest message from the server
-	#lastHeard = 0; // samples recorded when the last message came
+	#lastReceived = 0; // samples recorded when the last message came
 	#attempt = 0;
 	#hasSession = false;
 	#isStopping = false;
@@ -54,7 +54,7 @@ export class Connection {
 
 	/** A message came after `captured` samples had been recorded. */
 	received(message, captured) {
-		this.#lastHeard = captured;
+		this.#lastReceived = captured;
 		const { type } = message;
 		if (type === "session.created") return this.#begin(message.session.wlk?.resume?.token);
 		if (type === "session.resumed") {
@@ -91,7 +91,7 @@ export class Connection {
 	grew(kept, captured) {
 		this.#kept = kept;
 		if (this.state !== "live") return [];
-		const isDead = this.#token && captured - this.#lastHeard > STALL_SECONDS * this.rate;
+		const isDead = this.#token && captured - this.#lastReceived > STALL_SECONDS * this.rate;
 		return isDead ? this.cut() : [{ kind: "pump" }];
 	}
 

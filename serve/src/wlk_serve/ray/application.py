@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wlk_serve.ray.settings import ReplicaSettings
 
 _FILL = 0.7  # target load of a replica, which leaves room for new sessions while another one starts
-_SPARE_REQUESTS = 16  # beyond the sessions, so that a full replica answers 503 and health checks
+_SPARE_REQUESTS = 16  # beyond the sessions: for the 503 of a full replica and for health checks
 _FLUSH_SECONDS = 60.0  # after the time limit of a session, for its last words
 
 
@@ -99,7 +99,7 @@ class Replica:
 
     def __del__(self) -> None:
         """Close the model; Ray calls this when the replica stops."""
-        if hasattr(self, "_loaded"):  # missing if initialization failed
+        if hasattr(self, "_loaded"):  # missing if __init__ did not run
             self._loaded.close()
 
 

@@ -60,7 +60,7 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> ReplicaSettings:
         """
-        Return the settings in *arguments*; numbers and lists (with commas) may be strings.
+        Return the settings in *arguments*; numbers and comma-separated lists may be strings.
 
         Raises:
             OptionError: a name is unknown, or a value has a wrong type or is out of range.

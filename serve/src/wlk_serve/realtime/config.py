@@ -70,7 +70,7 @@ class ServerVad(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# With a turn detector; the gate's silence was measured together with one.
+# For a turn detector: the gate's silence was measured together with one, see docs/turns.md.
 _SEMANTIC = ServerVad(type="semantic_vad", prefix_padding_ms=400, silence_duration_ms=1200)
 
 
@@ -208,7 +208,7 @@ def _names(value: object, path: str) -> list[str]:
 def _turn_detection(
     value: object, config: RealtimeConfig, card: ModelCard, ignored: list[str]
 ) -> ServerVad | None:
-    """Return the voice activity detection in *value*; add fields it cannot honour to *ignored*."""
+    """Return the voice activity detection in *value*; add what cannot be honoured to *ignored*."""
     if value is None:
         return None
     name = "audio.input.turn_detection"

@@ -71,7 +71,7 @@ class SessionAudio:
     The first audio needs a new stream, and so does the first audio after a change of settings or a
     `clear`, which end the stream.  All events of a stream precede those of the next one; their
     times are on the session's clock.  Opening a stream blocks and converting minutes of audio takes
-    long, so the owner does both: calls are queued until its next `open` or `proceed`.
+    long, so the owner does both: calls that come meanwhile wait for `open` and `proceed`.
 
     Args:
         settings: how the first stream is opened.

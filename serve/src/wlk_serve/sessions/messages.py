@@ -140,7 +140,7 @@ class ResumeLog:
 
     def resume(self, last: int, samples: int) -> list[Encoded]:
         """
-        Return the messages that a client misses after number *last*; 0 if it received none.
+        Return `session.resumed` and the kept messages after number *last*; 0 asks for all of them.
 
         *samples* counts the samples received since the session began.
 

@@ -182,6 +182,6 @@ def _element_header(data: bytearray) -> tuple[int, int, int] | None:
 
 def _refused(found: str) -> RequestError:
     return RequestError(
-        f"expected WebM with Opus from MediaRecorder, got {found}; or send 16-bit samples",
+        f"expected WebM with Opus, as MediaRecorder writes it, or 16-bit samples; got {found}",
         code=DAMAGED_AUDIO,
     )

@@ -335,6 +335,6 @@ def recording_of(form: FormData) -> UploadFile:
 
 def _invalid(problem: str) -> RequestError:
     return RequestError(
-        f"expected a form with a file called {_FILE} and up to {_MAX_FIELDS} fields: {problem}",
+        f"expected a form with one file, called {_FILE} and up to {_MAX_FIELDS} fields: {problem}",
         code="invalid_form",
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from wlk_conformance.interfaces import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.scripted import DIGIT_WORDS
-from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.life import Life, StreamClock
 from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.session import VOCABULARIES, Tape, Vocabulary

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wlk_conformance import EngineFaults
+from wlk_conformance.interfaces import STAYS_UNDECIDED
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.seams import STAYS_UNDECIDED
 from wlk_conformance.testing import CELL_SECONDS, CodedToken, StreamDriver, encode
 from wlk_core import BackendError
 

@@ -6,8 +6,8 @@ from faulty_backends.base import faulty_cases
 import pytest
 
 from wlk_conformance.backend_under_test import BackendUnderTest
+from wlk_conformance.interfaces import HABITS
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
-from wlk_conformance.seams import HABITS
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
 from wlk_conformance.sessions.generate import THEMES, Profile, generate
 from wlk_conformance.sessions.life import Life, StreamClock

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wlk_conformance.engine_faults import EngineFault, EngineFaults
+    from wlk_conformance.interfaces import SupportsCodedAudio, SupportsEngineCalls, SupportsHabits
     from wlk_conformance.rules import SUITE_VERSION
-    from wlk_conformance.seams import SupportsCodedAudio, SupportsEngineCalls, SupportsHabits
     from wlk_conformance.suite import BackendConformance
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 
 # Loaded on first use, because importing the scripted backend's plugin module also imports this
 # package and must not import numpy.
-_MODULES = ("rules", "suite", "engine_faults", "seams")
+_MODULES = ("rules", "suite", "engine_faults", "interfaces")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,8 @@ import attrs
 
 from wlk_conformance.calls import CallLog, Calls
 from wlk_conformance.engine_faults import EngineFaults
+from wlk_conformance.interfaces import SupportsCodedAudio, SupportsDeclaration
 from wlk_conformance.rules import NotApplicable
-from wlk_conformance.seams import SupportsCodedAudio, SupportsDeclaration
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.session import Session, Violation
 from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech
@@ -111,12 +111,12 @@ class BackendUnderTest:
 
     @property
     def engine_calls(self) -> EngineFaults | None:
-        """The seam of the engine, None if the backend has none."""
+        """The faults of its engine calls, None if it has no `engine_calls`."""
         return EngineFaults.of_backend(self.backend)
 
     @property
     def faults(self) -> EngineFaults:
-        """The seam of the engine; NotApplicable if the backend has none."""
+        """The same; NotApplicable if it has no `engine_calls`."""
         if self.engine_calls is None:
             raise NotApplicable("its engine cannot be made to fail (see SupportsEngineCalls)")
         return self.engine_calls

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.seams import SupportsEngineCalls
+from wlk_conformance.interfaces import SupportsEngineCalls
 from wlk_core.online.engine_calls import EngineBatches
 from wlk_core.plugins import Hypothesis
 
@@ -73,7 +73,7 @@ class EngineFaults:
 
     @classmethod
     def of_backend(cls, backend: object) -> EngineFaults | None:
-        """Return the faults of a backend's engine calls, None if it has no such seam."""
+        """Return the faults of a backend's engine calls, None if it has none."""
         return cls.of(backend.engine_calls) if isinstance(backend, SupportsEngineCalls) else None
 
     @property

@@ -11,15 +11,15 @@ import attrs
 import numpy as np
 
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
-from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_conformance.seams import (
+from wlk_conformance.interfaces import (
     CHANGES_ITS_MIND,
     MOVED_SECONDS,
     MOVES_TIMES,
     RECENT_SECONDS,
     STAYS_UNDECIDED,
 )
+from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
+from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, HALF_CELL, read_tokens
 from wlk_conformance.testing.digits import DIGIT_WORDS
 from wlk_core.plugins import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from msgspec.structs import replace
 
-from wlk_conformance.seams import HABITS, SupportsDeclaration, SupportsHabits
+from wlk_conformance.interfaces import HABITS, SupportsDeclaration, SupportsHabits
 from wlk_conformance.sessions.played_stream import BAD
 from wlk_conformance.sessions.session import FLUSHES, VOCABULARIES, Action, Session, Tape, Token
 from wlk_conformance.testing import CELL_SAMPLES
@@ -115,7 +115,7 @@ class Profile:
 
     @classmethod
     def of(cls, under_test: BackendUnderTest) -> Profile:
-        """Return the profile of a backend, from its declaration and its seams."""
+        """Return the profile of a backend, from its declaration and interfaces."""
         spec, fixed, is_coded = under_test.spec, under_test.stream_options, under_test.is_coded
         can_force = under_test.has("language-forcing") and is_coded
         return cls(

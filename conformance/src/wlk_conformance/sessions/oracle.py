@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_conformance.compare import align, letters
-from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
+from wlk_conformance.interfaces import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.session import Violation
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, HALF_CELL
 from wlk_core import SAMPLE_RATE

@@ -12,7 +12,7 @@ import attrs
 
 from wlk_conformance.calls import LIMIT, PROMPT, RULES_OF_CALLS, ends_within, threaded, while_held
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
+from wlk_conformance.interfaces import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import msgspec
 
-from wlk_conformance.seams import HABITS
+from wlk_conformance.interfaces import HABITS
 from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus
 from wlk_conformance.testing import CodedToken
 from wlk_core.errors import OptionError

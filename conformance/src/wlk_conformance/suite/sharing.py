@@ -252,8 +252,8 @@ def fingerprint(backend: object) -> dict[str, str]:
 
     Modules of torch and mlx are identified by id, hooks and parameter names, other objects by the
     names of their attributes and the ids of callables among them, dictionaries by their keys and
-    plain values.  Numbers are left out because counting is allowed, and so are the engine's seams
-    because the rules themselves set them.
+    plain values.  Numbers are left out because counting is allowed, and so are
+    `EngineCalls`, because the rules themselves set their interceptor.
     """
     described: dict[str, str] = {}
     seen: set[int] = set()

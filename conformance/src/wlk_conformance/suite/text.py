@@ -12,9 +12,9 @@ import attrs
 import numpy as np
 
 from wlk_conformance.compare import check_same, check_texts, words_of
+from wlk_conformance.interfaces import SupportsCodedAudio
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.scripted import DIGIT_WORDS
-from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.sessions.session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise

@@ -176,7 +176,7 @@ def execute(
     except (WLKError, OSError) as error:
         print_error(error, name)
     except BaseException as error:
-        # The last seam: even a defect of ours is reported in one line, with a traceback on request.
+        # Even a defect of ours is reported in one line, with a traceback on request.
         if os.environ.get("WLK_TRACEBACK", "0") not in {"", "0"}:
             raise
         notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))

@@ -1,4 +1,4 @@
-"""Optional seams of a backend that let the suite test more of the contract on it."""
+"""Optional interfaces of a backend that let the suite test more of the contract on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SupportsEngineCalls(Protocol):
     """
     A backend whose engine calls can be counted, held, made to fail and cut short.
 
-    Every `wlk_core.plugins.LoadedBackend` has this seam, because its engine calls pass through the
+    Every `wlk_core.plugins.LoadedBackend` has it, because its engine calls pass through the
     `EngineCalls` that it hands to its functions.  Any other backend creates an `EngineCalls` of its
     own and runs its model through ``engine_calls.wrap(...)``.
 

@@ -1,4 +1,4 @@
-"""Declare the diarizers; importing this module imports no framework."""
+"""Declare the diarizers, without importing a framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare the backend `realtime`; importing this module imports no network client."""
+"""Declare the backend `realtime`, without importing its network client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare the backend `sherpa`; importing this module imports no engine."""
+"""Declare the backend `sherpa`, without importing sherpa-onnx."""
 
 from __future__ import annotations
 

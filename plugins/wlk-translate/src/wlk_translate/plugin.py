@@ -1,4 +1,4 @@
-"""Declare the translators; importing this module imports no engine."""
+"""Declare the translators, without importing their engines."""
 
 from __future__ import annotations
 

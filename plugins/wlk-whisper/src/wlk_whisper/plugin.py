@@ -1,4 +1,4 @@
-"""Declare the backends of this distribution without importing any framework."""
+"""Declare the backends of wlk-whisper, without importing a framework."""
 
 from __future__ import annotations
 

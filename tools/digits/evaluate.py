@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--way", action="append", metavar="KEY=VALUE,...",
                         help="options of streams, language=CODE too; may be repeated")  # fmt: skip
     parser.add_argument("--recordings", type=Path, required=True)
-    parser.add_argument("--speaker", help="one left out of training: only and all its recordings")
+    parser.add_argument("--speaker", help="use all recordings of this left-out speaker only")
     parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="words in a stream")
     parser.add_argument("--streams", type=int, default=24, help="streams of each length")
     parser.add_argument("--sounds", type=int, default=6, help="sounds of each kind without words")

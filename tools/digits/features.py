@@ -21,7 +21,7 @@ _FLOOR = -10.0  # log10 of the lowest energy
 _FFT_SAMPLES = 400
 _HOP_SAMPLES = 160
 _KNOTS = 5  # knots of the curve that moves the bands
-_TILTS = (0.28, 0.2, 0.14, 0.09, 0.06)  # deviations of a cosine series over the bands, in decades
+_TILTS = (0.28, 0.2, 0.14, 0.09, 0.06)  # deviations in a cosine series over bands, in decades
 _WINDOW = np.hanning(_FFT_SAMPLES + 1)[:-1].astype(np.float32)
 _FILTERS = mel_filters(MELS).astype(np.float32)
 

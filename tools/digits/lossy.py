@@ -22,7 +22,7 @@ class Codec:
     encoder: str
     container: str
     rate: int
-    bit_rates: tuple[int, ...]  #: bits per second; an encoder may not go as low
+    bit_rates: tuple[int, ...]  #: bits per second; some encoders do not go as low
     delay: float = 0.0  #: seconds by which speech is late, unless the container declares it
 
 

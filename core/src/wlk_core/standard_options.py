@@ -41,7 +41,7 @@ def dtype(*choices: str) -> Option:
 
 CACHE_DIR = Option(
     name="cache_dir",
-    help="directory of the Hugging Face cache with the models; the user's own if left out",
+    help="directory of the Hugging Face cache with the models; by default the user's own",
     former_names=("download_root", "model_cache_dir"),
 )
 
@@ -80,7 +80,7 @@ BUFFER_SECONDS = _stream_option(
     minimum=3.0,
     maximum=25.0,
     is_auto_allowed=True,
-    help="length in seconds from which the buffer is cut after committed words; auto takes what "
+    help="length in seconds above which the buffer is cut after committed words; auto takes what "
     "the checkpoint declares, else 12",
     former_names=("audio_max_len", "buffer_trimming_sec"),
 )
@@ -113,7 +113,7 @@ BEAM_SIZE = _stream_option(
     minimum=1,
     maximum=16,
     is_auto_allowed=True,
-    help="hypotheses the decoder keeps; 1 is greedy decoding, auto takes 5 with long-form, else 1",
+    help="hypotheses that the decoder keeps; 1 is greedy; auto takes 5 with long-form, else 1",
     former_names=("beam", "beams", "num_beams"),
 )
 

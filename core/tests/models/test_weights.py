@@ -171,10 +171,10 @@ def test_sizes_of_the_weights_pass():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"width": 10**6}, "has width=1000000, and the weights have 8"),
-        ({"text": {"layers": 10**6}}, "has text.layers=1000000, and the weights have 2"),
-        ({"heads": 4}, "has heads x head_size=12, and the weights have 6"),
-        ({"text": {"vocabulary": 0}}, "has text.vocabulary=0, and the weights have 50"),
+        ({"width": 10**6}, "has width=1000000, but the weights have 8"),
+        ({"text": {"layers": 10**6}}, "has text.layers=1000000, but the weights have 2"),
+        ({"heads": 4}, "has heads x head_size=12, but the weights have 6"),
+        ({"text": {"vocabulary": 0}}, "has text.vocabulary=0, but the weights have 50"),
     ],
 )
 def test_another_size_is_named_with_both_numbers(change, message):

@@ -37,7 +37,7 @@ def change(path, **values):
         ("config.json", {"vocab_size": 99}, "vocab_size=99 .* lacks the id 17"),
         ("config.json", {"vocab_size": 5, "blank_token_id": 5}, "blank_token_id=5; pull"),
         ("config.json", {"num_decoder_layers": 10**9}, r"<= 16 .*num_decoder_layers"),
-        ("config.json", {"decoder_hidden_size": 64}, "decoder_hidden_size=64, and the .* have 96"),
+        ("config.json", {"decoder_hidden_size": 64}, "decoder_hidden_size=64, but the .* have 96"),
         ("processor_config.json", {"prompt_dictionary": {"auto": 128}}, "auto is not below 128"),
         ("processor_config.json", {"feature_extractor": {"hop_length": 80}}, "hop_length"),
     ],

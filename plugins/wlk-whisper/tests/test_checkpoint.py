@@ -78,5 +78,5 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
 
     with pytest.raises(ModelNotFoundError, match=r"the token <\|startoftranscript\|> is missing"):
         read_tokenizer(tmp_path, n_vocab=51_865)
-    with pytest.raises(ModelNotFoundError, match="is row 50258 of 50000"):
+    with pytest.raises(ModelNotFoundError, match="is 50258, but there are 50000 rows"):
         read_tokenizer(DIGITS, n_vocab=50_000)

@@ -244,7 +244,7 @@ def check_sizes(
         if expected != measured:
             actual = f"lack {size.names[0]}" if measured is None else f"have {measured}"
             raise ModelNotFoundError(
-                f"{path} does not fit the weights: it has {size.key}={expected}, and the weights "
+                f"{path} does not fit the weights: it has {size.key}={expected}, but the weights "
                 f"{actual}; {remedy}"
             )
 

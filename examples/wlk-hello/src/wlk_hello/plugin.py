@@ -1,4 +1,4 @@
-"""Declare the backend; importing this module imports no engine."""
+"""Declare the backend, without importing its engine."""
 
 from __future__ import annotations
 

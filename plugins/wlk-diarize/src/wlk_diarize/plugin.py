@@ -1,4 +1,4 @@
-"""Declare the diarizers; importing this module imports no framework."""
+"""Declare the diarizers, without importing a framework."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SORTFORMER = AnnotatorSpec(
             choices=("ultra-low", "low", "medium", "high"),
             is_auto_allowed=True,
             help="longest delay of a label: 0.32, 1.04, 2.88 or 10.56 s; longer delays cost less; "
-            "auto is medium on a CPU, else low",
+            "auto takes medium on a CPU, else low",
         ),
         Option(
             name="threshold",

@@ -234,7 +234,7 @@ def _prompts(
     count = config.get("num_prompts", 128)
     outside = next((locale for locale, number in dictionary.items() if number >= count), None)
     if AUTOMATIC not in dictionary or outside is not None:
-        fault = f"the number of {outside} is not below {count}" if outside else "auto is missing"
+        fault = f"the number for {outside} is not below {count}" if outside else "auto is missing"
         raise ModelNotFoundError(
             f"the prompt_dictionary in {path} is invalid: {fault}; pull the model again"
         )

@@ -47,7 +47,7 @@ class _SilenceClock:
         self._time, self._passed = time, passed
 
     def silence(self, without_words: float, hang_over: float) -> float:
-        """Return seconds of silence; the last *without_words* seconds of the model have no word."""
+        """Return seconds of silence; the model's last *without_words* seconds have no words."""
         if self._withheld > _FRAME_SECONDS:
             return hang_over + self._withheld
         return min(max(0.0, without_words), hang_over)

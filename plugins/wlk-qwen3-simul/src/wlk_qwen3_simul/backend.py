@@ -113,8 +113,8 @@ def open_stream(
             "control token; leave it out"
         )
     options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])
-    recognizer = _alignatt if config.policy == "alignatt" else _local_agreement
-    return partial(recognizer, engine, config, calls, options)
+    make_recognizer = _alignatt if config.policy == "alignatt" else _local_agreement
+    return partial(make_recognizer, engine, config, calls, options)
 
 
 def warmup(engine: Engine, calls: EngineCalls) -> None:

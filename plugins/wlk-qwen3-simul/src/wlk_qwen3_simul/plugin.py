@@ -33,7 +33,7 @@ _OPTIONS = (
     attrs.evolve(
         standard_options.BUFFER_SECONDS,
         minimum=8.0,
-        help="length in seconds from which the buffer is cut after committed words, with "
+        help="length in seconds above which the buffer is cut after committed words, with "
         "policy=alignatt by whole windows of 8 s; auto takes what the checkpoint declares, else 12",
     ),
     Option(
@@ -42,7 +42,7 @@ _OPTIONS = (
         default=256,
         minimum=16,
         maximum=4096,
-        help="tokens one hypothesis may have beyond committed text, however long its audio",
+        help="most tokens of one hypothesis beyond committed text, however long its audio",
         scope="stream",
     ),
     standard_options.BORDER_SECONDS,

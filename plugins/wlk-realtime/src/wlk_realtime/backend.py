@@ -104,8 +104,8 @@ def load(
         timeout_seconds=timeout_seconds,
     )
     if not address.is_encrypted and not address.is_local:
-        logger.warning("key and audio go to %s without encryption", address.url)
-    logger.info("audio goes to %s", address.url)
+        logger.warning("the key and the audio are sent to %s unencrypted", address.url)
+    logger.info("audio is sent to %s", address.url)
     return RealtimeBackend(spec, Server(endpoint, dialect=dialect), model=model)
 
 

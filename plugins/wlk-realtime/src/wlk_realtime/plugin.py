@@ -1,4 +1,4 @@
-"""Declare the backend `realtime`; importing this module imports no network client."""
+"""Declare the backend `realtime`, without importing its network client."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ REALTIME = BackendSpec(
         ),
         Option(
             name="ca_file",
-            help="file of certificates (PEM) to verify a wss:// server with; without it, those of "
-            "the system are used",
+            help="file of certificates (PEM) to verify a wss:// server with; by default those of "
+            "the system",
             former_names=("ca_cert", "cafile", "ssl_cert_file"),
         ),
         Option(

@@ -1,4 +1,4 @@
-"""Declare the backend `sherpa`; importing this module imports no engine."""
+"""Declare the backend `sherpa`, without importing sherpa-onnx."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHERPA = BackendSpec(
     options=(
         attrs.evolve(
             standard_options.dtype("float32", "int8"),
-            help="arithmetic of the model files to load; auto prefers float32",
+            help="arithmetic of the model files to load; auto takes float32, else int8",
         ),
         attrs.evolve(
             standard_options.BEAM_SIZE,
@@ -45,7 +45,7 @@ SHERPA = BackendSpec(
             maximum=2.0,
             is_auto_allowed=True,
             help="seconds without a token after which a word is final before the next begins; auto "
-            "uses the value that the checkpoint declares, else 0.4",
+            "takes what the checkpoint declares, else 0.4",
             scope="stream",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Declare the turn detector; importing this module imports no engine."""
+"""Declare the turn detector, without importing ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare the translators; importing this module imports no engine."""
+"""Declare the translators, without importing their engines."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ OPENAI_CHAT = AnnotatorSpec(
         Option(
             name="api_key_env",
             default="OPENAI_API_KEY",
-            help="environment variable that holds the key; local servers may need none",
+            help="name of the environment variable that holds the key; local servers may need none",
         ),
         Option(
             name="timeout_seconds",
@@ -87,7 +87,7 @@ OPENAI_CHAT = AnnotatorSpec(
             default=5.0,
             minimum=0.1,
             maximum=600.0,
-            help="time limit of one attempt to translate a clause",
+            help="seconds after which an attempt to translate a clause fails",
         ),
         Option(
             name="max_retries",
@@ -95,7 +95,7 @@ OPENAI_CHAT = AnnotatorSpec(
             default=2,
             minimum=0,
             maximum=10,
-            help="attempts after a failed one, each after a longer wait",
+            help="times a failed request is repeated, each after a longer wait",
         ),
     ),
     languages=tuple(NAMES),

@@ -1,4 +1,4 @@
-"""Declarations that both backends share; importing this module does not import numpy."""
+"""Declare what both backends share, without importing numpy."""
 
 from __future__ import annotations
 

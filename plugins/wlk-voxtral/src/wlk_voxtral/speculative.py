@@ -70,11 +70,11 @@ class SpeculativeDecoding:
 
     def accept(self, forward: Sequence[TokenPrediction], *, is_wide: bool) -> int:
         """
-        Take the predictions for `next_ids`, and return how many of these positions to keep.
+        Take the predictions after `next_ids`, and return how many of these positions to keep.
 
         `is_wide` tells whether the forward had several positions, of this stream or of others.
         """
-        first = len(self._known) - 1  # the first prediction after the last known id
+        first = len(self._known) - 1  # index of the prediction after the last known id
         kept, self.is_alone = len(forward), False
         for index, prediction in enumerate(forward[first:], first):
             if is_wide and prediction.margin < self._min_margin:

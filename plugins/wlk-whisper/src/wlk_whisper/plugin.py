@@ -1,4 +1,4 @@
-"""Declare the backends of this distribution without importing any framework."""
+"""Declare the backends of wlk-whisper, without importing a framework."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ FASTER_WHISPER = BackendSpec(
             minimum=0,
             maximum=256,
             is_auto_allowed=True,
-            help="CPU threads of one engine call; 0 lets CTranslate2 choose, auto takes what the "
+            help="CPU threads of one engine call; 0 lets CTranslate2 choose; auto takes what the "
             "checkpoint declares, else 0",
         ),
         standard_options.CACHE_DIR,
@@ -150,7 +150,7 @@ MLX_WHISPER = BackendSpec(
     bounds=BOUNDS,
     max_concurrent_calls=1,  # all threads share one MLX stream
     preference=60 if IS_APPLE_SILICON else 20,
-    # mlx through the extra, too: on Linux its bare wheel has no back end, and the extra adds one.
+    # mlx through the extra, too: on Linux its bare wheel has no backend, and the extra adds one.
     requires={
         "mlx": "pip install 'wlk-whisper[mlx]'",
         "mlx-whisper": "pip install 'wlk-whisper[mlx]'",
@@ -165,8 +165,8 @@ OPENAI_API = BackendSpec(
     options=(
         Option(
             name="base_url",
-            help="URL of the endpoint without /audio/transcriptions; none takes "
-            "$OPENAI_BASE_URL, else https://api.openai.com/v1",
+            help="URL of the endpoint without /audio/transcriptions; by default "
+            "OPENAI_BASE_URL, else https://api.openai.com/v1",
         ),
         Option(
             name="api_key_env",

@@ -138,7 +138,7 @@ def test_another_model_is_named(tmp_path):
     [
         ("config.json", {"alignment_heads": [[10**6, 0]]}, "names the layer 1000000, which the"),
         ("preprocessor_config.json", {"n_fft": 10**9}, "`int` <= 400"),
-        ("vocabulary.json", ["a"], "it has 1 tokens, and the weights have 51865"),
+        ("vocabulary.json", ["a"], "it has 1 tokens, but the weights have 51865"),
     ],
 )
 def test_files_that_contradict_each_other_are_refused(tmp_path, file, change, message):

@@ -91,8 +91,8 @@ def test_packed_weights_count_with_all_their_bytes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_a_quantised_model_stays_close(tmp_path, bits):
-    """Its weights stay quantised; everything else runs in the requested type."""
+def test_a_quantized_model_stays_close(tmp_path, bits):
+    """Its weights stay quantized; everything else runs in the requested type."""
     exact, whisper = load_model(save(tmp_path), dtype=mx.float32)[0], small_model()
     nn.quantize(whisper, group_size=64, bits=bits)
     save(tmp_path, whisper, config=SMALL | {"quantization": {"group_size": 64, "bits": bits}})
@@ -104,11 +104,11 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
         network = MlxNetwork(model, **heads, stream=STREAM, dtype=mx.float32)
         decoder = network.new_decoder(network.encode(features))
         outputs.append(decoder.forward(np.array([[5, 6, 7]]), output_attention=True))
-    full, quantised = outputs
+    full, quantized = outputs
 
     assert mx.uint32 == parameters(coarse)["decoder.token_embedding.weight"].dtype
-    np.testing.assert_allclose(quantised.cross_attention, full.cross_attention, rtol=0, atol=0.05)
-    correlation = np.corrcoef(quantised.logits.ravel(), full.logits.ravel())[0, 1]
+    np.testing.assert_allclose(quantized.cross_attention, full.cross_attention, rtol=0, atol=0.05)
+    correlation = np.corrcoef(quantized.logits.ravel(), full.logits.ravel())[0, 1]
     assert correlation > (0.9 if bits == 4 else 0.99)
 
 
@@ -121,16 +121,16 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
         ),
         ({"decoder__ln__weight": mx.zeros(65)}, r"shape \(64,\) but received shape \(65,\)"),
         ({"file": "model.bin"}, r"has no weights\.safetensors or weights\.npz"),
-        ({"config": SMALL | {"n_text_layer": 3}}, "has n_text_layer=3, and the weights have 2;"),
+        ({"config": SMALL | {"n_text_layer": 3}}, "has n_text_layer=3, but the weights have 2;"),
         ({"config": [1]}, r"config\.json is invalid: Expected `object`"),
         (
             {"without": ["decoder.blocks.1.mlp_ln.bias"]},
             r"Missing 1 parameters: decoder\.blocks\.1\.mlp_ln",
         ),
         ({"config": SMALL | {"n_audio_ctx": 10**6}}, r"<= 30000 - at `\$\.n_audio_ctx`"),
-        ({"config": SMALL | {"n_vocab": 10**6}}, "has n_vocab=1000000, and the weights have 96"),
+        ({"config": SMALL | {"n_vocab": 10**6}}, "has n_vocab=1000000, but the weights have 96"),
         ({"config": SMALL | {"n_audio_head": 3}}, "divides 64 audio channels among 3 heads"),
-        ({"config": SMALL | {"quantization": 4}}, "quantised in an unknown way"),
+        ({"config": SMALL | {"quantization": 4}}, "quantized in an unknown way"),
         ({"alignment_heads": mx.array([0, 1])}, r"should be pairs, got shape \(2,\)"),
     ],
 )
@@ -149,8 +149,8 @@ def test_weights_that_do_not_fit_are_named(tmp_path, changes, message):
     ("settings", "message"),
     [
         ({"group_size": 64, "bits": 8}, "but received shape"),
-        ({"group_size": 64, "bits": "four"}, "quantised in an unknown way"),
-        ({"bitts": 4}, "quantised in an unknown way"),
+        ({"group_size": 64, "bits": "four"}, "quantized in an unknown way"),
+        ({"bitts": 4}, "quantized in an unknown way"),
     ],
 )
 def test_weights_with_other_quantisation_settings_are_refused(tmp_path, settings, message):

@@ -99,7 +99,7 @@ def test_a_missing_server_is_reported_after_seconds(load, pauses):
     """A user waits only for three refused retries and the pauses between them."""
     stream = load(base_url="http://127.0.0.1:9/v1").create_processor(tick_seconds=1.0)
     stream.insert_audio_chunk(AUDIO)
-    with pytest.raises(BackendError, match=r"cannot be reached.*check that the server runs") as e:
+    with pytest.raises(BackendError, match=r"cannot be reached.*check that it is running") as e:
         stream.process_iter()
 
     assert e.value.retryable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WINDOW = 592  # frames that the segmentation sees: 10 s, on which segmentation-3.0 was trained
 _HOP = 60  # frames from one decision to the next: 1.01 s
 _LOOKAHEAD = 90  # frames of audio needed after a frame to decide on it: 1.52 s
-_EVIDENCE = 90  # frames of a turn to embed, at least if it has as many: 1.5 s
+_EVIDENCE = 90  # least frames of a turn to embed, if it has as many: 1.5 s
 _DOUBT = 30  # frames by which the evidence of the segmentation is discounted: 0.5 s
 _GAP = 18  # longest silence within a turn, in frames: 0.3 s
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)

@@ -35,7 +35,7 @@ class Network(Protocol):
 
         The audio begins half an FFT before its first frame, and ends half an FFT after the last of
         `look_ahead` stacked frames, which are not scored.  If `look_ahead` is 0, a pause follows.
-        The state is None at first, and must not be used again.
+        The state is None at first; a state must not be passed twice.
         """
         ...
 

@@ -205,7 +205,7 @@ class NemotronRecognizer:
         stop: int,
         is_padded: bool = False,
     ) -> Step:
-        """Adopt the engine's output: commit its words and drop the audio behind them."""
+        """Adopt the engine's output: commit its final words and drop the decoded audio."""
         words: list[Word] = []
         for token in tokens:
             self._detected = self._settings.languages.get(token.id) or self._detected

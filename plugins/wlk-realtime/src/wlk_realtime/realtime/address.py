@@ -67,7 +67,7 @@ class Address:
         address = cls(url=url, model=model or None)
         if offline_mode() and not address.is_local:
             raise BackendUnavailable(
-                f"realtime sends audio to {address.url}, and the network is switched off "
+                f"realtime sends audio to {address.url}, but the network is switched off "
                 "(--offline, HF_HUB_OFFLINE); use a local backend (wlk-core backends) or a "
                 "server on this machine: --model ws://127.0.0.1:8000/v1/realtime"
             )
@@ -142,8 +142,8 @@ def read_key(variable: str) -> str | None:
     """
     if not _VARIABLE_NAME.fullmatch(variable):
         raise OptionError(  # the value is not shown, because it may be the key itself
-            "realtime: option api_key_env is the name of an environment variable, such as "
-            "WLK_REALTIME_API_KEY, and never the key itself"
+            "realtime: option api_key_env takes the name of an environment variable, such as "
+            "WLK_REALTIME_API_KEY, never the key itself"
         )
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()) or " " in key:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 MAX_CALL_STEPS = 8  # per engine call; live audio needs one step at a time
 TAIL_SECONDS = 0.5  # zeros appended to an utterance: transducers can emit a token this late
-# After SEGMENT_SECONDS, as in sherpa-onnx's own endpointing, a segment ends at the next pause.
-SEGMENT_SECONDS = 20.0
+SEGMENT_SECONDS = 20.0  # then the next pause ends the segment; sherpa-onnx also has 20 s
 PAUSE_SECONDS = 0.5  # without a token
 MAX_SEGMENT_SECONDS = 30.0  # after which a segment ends even without a pause
 MAX_LEAD_SECONDS = 1.0  # of the pause, decoded again at the start of the next segment

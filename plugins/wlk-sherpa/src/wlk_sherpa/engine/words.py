@@ -47,7 +47,7 @@ def word_of(
     tokens: Sequence[Token], *, origin: float, frame_seconds: float, is_marked: bool
 ) -> Word:
     """
-    Return the word that *tokens* form; their times are relative to *origin*, in seconds.
+    Return the word that *tokens* form; *origin*, in seconds, is added to their times.
 
     The word starts at its first token, which can be a space.  Of several leading spaces only the
     last counts: noise caused the others.  The word ends one frame after its last token.

@@ -66,14 +66,14 @@ def load(
     _check_url(url, spec.name)
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", api_key_env):
         raise OptionError(  # the value is not shown, because it may be the key itself
-            f"{spec.name}: option api_key_env is the name of an environment variable, such as "
-            "OPENAI_API_KEY, and never the key itself"
+            f"{spec.name}: option api_key_env takes the name of an environment variable, such as "
+            "OPENAI_API_KEY, never the key itself"
         )
     key = os.environ.get(api_key_env, "").strip()
     is_local = is_loopback(urlsplit(url).hostname or "")
     if offline_mode() and not is_local:
         raise BackendUnavailable(
-            f"{spec.name} sends text to {url}, and the network is switched off (--offline, "
+            f"{spec.name} sends text to {url}, but the network is switched off (--offline, "
             "HF_HUB_OFFLINE); use opus-mt, or a server on this machine"
         )
     if not key and url == _DEFAULT_URL:
@@ -82,7 +82,7 @@ def load(
             f"which is not set; set it with: export {api_key_env}=..."
         )
     if url.startswith("http:") and not is_local:
-        logger.warning("key and text go to %s without encryption", url)
+        logger.warning("the key and the text are sent to %s unencrypted", url)
     client = openai.OpenAI(
         api_key=key or _NO_KEY,
         base_url=url,

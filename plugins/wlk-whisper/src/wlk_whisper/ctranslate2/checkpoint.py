@@ -75,11 +75,11 @@ def check_files(directory: Path) -> AlignmentHeads:
     if (found := (*shapes.get("encoder/conv1/weight", ()), 0, 0)[1]) != mels:
         raise _misfit(
             directory / "preprocessor_config.json",
-            f"it has feature_size={mels}, and the weights have {found}",
+            f"it has feature_size={mels}, but the weights have {found}",
         )
     rows = (*shapes.get("decoder/embeddings/weight", ()), 0)[0]
     if tokens is not None and len(tokens) < rows:
-        raise _misfit(vocabulary, f"it has {len(tokens)} tokens, and the weights have {rows}")
+        raise _misfit(vocabulary, f"it has {len(tokens)} tokens, but the weights have {rows}")
     if rows and (directory / TOKENIZER_FILE).exists():
         # Read here first, because faster-whisper raises a bare Exception for a damaged file.
         read_tokenizer(directory, n_vocab=rows)

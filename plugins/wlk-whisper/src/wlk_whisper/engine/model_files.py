@@ -138,7 +138,7 @@ def read_tokenizer(directory: Path, *, n_vocab: int) -> HfTokenizer:
     for text in SPECIAL_TOKENS:
         token = hf_tokenizer.token_to_id(text)
         if token is None or token >= n_vocab:
-            fault = "is missing" if token is None else f"is row {token} of {n_vocab}"
+            fault = "is missing" if token is None else f"is {token}, but there are {n_vocab} rows"
             raise ModelNotFoundError(
                 f"{path} does not fit the model: the token {text} {fault}; {TOKENIZER_REMEDY}"
             )

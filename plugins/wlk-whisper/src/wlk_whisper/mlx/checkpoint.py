@@ -89,7 +89,7 @@ _Dimensions = defstruct("_Dimensions", [(key, _LIMITS.get(key, Size)) for key in
 
 def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | None]:
     """
-    Load the checkpoint in *directory* in *dtype*; quantised weights stay quantised.
+    Load the checkpoint in *directory* in *dtype*; quantized weights stay quantized.
 
     The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader leaves
     missing weights random, keeps the type that weights were saved in, and asks a hub for
@@ -125,7 +125,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
     device = mx.default_device().type.name
     require_memory(
         str(directory),
-        # Quantised weights are packed into integers, whose size does not depend on *dtype*.
+        # Quantized weights are packed into integers, whose size does not depend on *dtype*.
         needed=sum(
             weight.size * dtype.size if mx.issubdtype(weight.dtype, mx.floating) else weight.nbytes
             for weight in weights.values()
@@ -217,16 +217,16 @@ def _read_heads(directory: Path, saved: mx.array | None) -> Heads | None:
 def _quantize(
     directory: Path, whisper: Whisper, settings: Any, weights: Mapping[str, mx.array]
 ) -> None:
-    """Quantise the modules whose weights come with scales."""
+    """Quantize the modules whose weights come with scales."""
 
-    def is_quantised(path: str, module: nn.Module) -> bool:
+    def is_quantized(path: str, module: nn.Module) -> bool:
         return isinstance(module, (nn.Linear, nn.Embedding)) and f"{path}.scales" in weights
 
     try:
-        nn.quantize(whisper, **settings, class_predicate=is_quantised)
+        nn.quantize(whisper, **settings, class_predicate=is_quantized)
     except (TypeError, ValueError) as error:
         raise _rejection(
-            directory, f"it is quantised in an unknown way ({one_line(str(error))})"
+            directory, f"it is quantized in an unknown way ({one_line(str(error))})"
         ) from error
 
 

@@ -93,7 +93,7 @@ class Endpoint:
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise BackendUnavailable(
                 f"openai-api: expected a key in the environment variable {key_variable}, but its "
-                "value has spaces or characters that no key has; set it again with: "
+                "value contains spaces or characters that a key cannot have; set it again with: "
                 f"export {key_variable}=..."
             )
         endpoint = cls(url=url, key_variable=key_variable, key=key or NO_KEY)
@@ -274,7 +274,7 @@ def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backe
         line = "did not answer in time; allow more with --option timeout_seconds=SECONDS"
     elif isinstance(error, openai.APIConnectionError):
         cause = one_line(mask_secret(str(error.__cause__ or error), key))
-        line = f"cannot be reached, or the connection was lost: {cause}; check that the server runs"
+        line = f"cannot be reached, or the connection was lost: {cause}; check that it is running"
     else:
         is_exhausted = False
         is_retryable = isinstance(error, ResponseError) and error.is_damaged

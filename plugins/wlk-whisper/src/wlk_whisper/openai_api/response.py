@@ -66,7 +66,7 @@ def language_code(name: str | None) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """Return *text* with each run of white space, control and incomplete characters as a space."""
+    """Replace each run of white space, control and incomplete characters in *text* by a space."""
     return re.sub("[\\s\x00-\x1f\x7f-\x9f\ufffd]+", " ", text)
 
 
@@ -193,8 +193,8 @@ def in_order(spans: tuple[TimedText, ...], *, audio_seconds: float) -> tuple[Tim
     """
     Return *spans* with starts that never go back, all times within the audio.
 
-    A time before or after the audio becomes its start or its end.  A span that ends before it
-    starts gets no length.  A span that starts before the previous one is moved to the end of that.
+    A time before or after the audio becomes the audio's start or end.  A span that ends before it
+    starts gets no length.  A span that starts before the previous one starts where that ends.
 
     Raises:
         ResponseError: a time lies more than WINDOW_SECONDS after the audio, or a start more than

@@ -159,9 +159,7 @@ def test_streams_that_are_taken_together_are_as_alone(lively, audio):
 def test_the_state_of_a_stream_is_bounded(lively, audio):
     """Once the attention window is full, the bytes that a stream holds do not grow."""
     stream = streamed(lively, np.tile(audio, 2), chunk_frames=2, seconds=0.5)
-    sizes = [state.nbytes for state in stream.states[20:-1]]
-
-    assert len(set(sizes)) == 1
+    assert len({state.nbytes for state in stream.states[20:-1]}) == 1
     assert lively.encoder.pool.capacity < 2000  # places are reused
 
 

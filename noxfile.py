@@ -164,7 +164,7 @@ def proofs(session: nox.Session) -> None:
 
 @shared(tags=["matrix"])
 def speech(session: nox.Session) -> None:
-    """Prove one backend of each plugin in the contract and speech tiers."""
+    """Prove the main backends in the contract and speech tiers."""
     _run(session, *PROVE, *(name for name in PROOFS if "quick" in PROOFS[name]), "--", "--speech")
 
 

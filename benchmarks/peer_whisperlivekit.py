@@ -81,7 +81,7 @@ class PublishedStream:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a chunk waits: the package decodes on every call, but should once per chunk."""
+        """Whether the last chunk is undecoded; the package would decode it again on every call."""
         return self._is_due
 
     @property

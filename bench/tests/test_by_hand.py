@@ -70,6 +70,7 @@ TWO_SEGMENTS = stream(
 ONE = stream("one", (0.0, 1.0, " one"))
 CHINESE = stream("你好吗", (0.0, 1.0, "你好"), (1.0, 2.0, "吧"), language="zh")
 UNCOMMITTED = score(committed(" one", " two", " tree"), normaliser_name="basic")
+LONG = long_log()
 SEGMENTS = [["one", "two"], ["three", "four"]]
 CASES = {
     "WER, one word replaced and one added in four": (
@@ -175,8 +176,9 @@ CASES = {
     "slope of one place": (None, slope([(1.0, 1.0), (1.0, 2.0)])),
     "work windows, 60 more a minute": (
         [60, 120, 180, 240],
-        [window.counts["decoder_positions"] for window in work_windows(long_log())],
+        [window.counts["decoder_positions"] for window in work_windows(LONG)],
     ),
+    "the rest is in the last window": ([100, 140], [w.seconds for w in work_windows(LONG, 100)]),
     "no streams have no figures": ([0, None], [scored("samples"), scored("wer rate")]),
     "a reference without words has no rates": (
         [None, 0, {"unaware": None, "aware": None}],
@@ -211,7 +213,7 @@ CASES = {
     "shown and never committed: no lag": ((), UNCOMMITTED.long_yaal),
     "memory, 1000 bytes more a minute": (
         60_000.0,
-        memory_slopes(long_log())["state_bytes_per_hour"],
+        memory_slopes(LONG)["state_bytes_per_hour"],
     ),
 }
 

@@ -55,7 +55,7 @@ def test_compare_shows_the_differences_of_two_results_or_why_there_are_none(tmp_
     assert 1 == run_command(["compare", str(a), str(c)])
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("wlk-bench: expected two results of the same data")
+    assert printed.err.startswith("wlk-bench: the error rates are not comparable: ")
     assert printed.err.count("\n") == 1
 
 

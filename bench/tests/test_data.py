@@ -5,7 +5,7 @@ import wave
 import numpy as np
 import pytest
 
-from wlk_bench.data import Sample, chaptered, load_dataset
+from wlk_bench.data import Sample, join_chapters, load_dataset
 from wlk_bench.errors import DataError
 from wlk_bench.recorder import Pause
 from wlk_bench.reference import Reference, ReferenceWord
@@ -91,7 +91,7 @@ def test_librispeech_is_read_by_utterance_chapter_and_speaker(tmp_path):
 def test_word_times_move_with_their_chapter_and_gaps_can_be_silences():
     """Times count from the start of the stream; a reported pause is as long as the zeros."""
     samples = [sample("a"), sample("b")]
-    (joined,), (paused,) = chaptered(samples), chaptered(samples, reports_pauses=True)
+    (joined,), (paused,) = join_chapters(samples), join_chapters(samples, reports_pauses=True)
 
     assert [0.1, 1.6] == [word.start for word in joined.reference.words]
     assert [Pause(0.5)] == [item for item in paused.audio() if isinstance(item, Pause)]

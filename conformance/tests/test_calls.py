@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.calls import CallRecord, Calls, ends_within, threaded
+from wlk_conformance.calls import CallRecord, Calls, ends_within, in_thread
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.sessions.monitor import Monitor, MonitoredProcessor
 
@@ -33,7 +33,7 @@ def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
         raise KeyboardInterrupt
 
     stream = opened(fail, Calls(), "stream 1")
-    calling = threaded(stream.process_iter)
+    calling = in_thread(stream.process_iter)
     assert ends_within(30.0, calling)
     with pytest.raises(KeyboardInterrupt):
         stream.process_iter()
@@ -55,7 +55,7 @@ def test_the_record_names_the_call_that_runs(tmp_path):
     assert "" == CallRecord.read(path).call
     assert CallRecord.read(path).moves > seen[0].moves
     assert CallRecord(0) == CallRecord.read(tmp_path / "absent")
-    with calls.making("finish", "stream 1"):  # a read during a step ends before the step does
+    with calls.recorded("finish", "stream 1"):  # a read during a step ends before the step does
         opened(int, calls, "stream 1").stats  # noqa: B018 -- a read is a call
 
         assert "finish" == CallRecord.read(path).call

@@ -22,10 +22,10 @@ TESTS = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def _prepared(monkeypatch, request):
     """Let processes import faulty plugins, and find a waiting call in two seconds, not five."""
-    assert 5.0 == monitor.PROMPT  # seconds, as LIFE-10 says; a busy machine may need them
+    assert 5.0 == monitor.NO_WAIT  # seconds, as LIFE-10 says; a busy machine may need them
     is_waiting = any(rule in request.node.name for rule in ("IN-04", "HYP-01", "LIFE-10"))
     for module in (monitor, play, lifecycle, scenes) if is_waiting else ():
-        monkeypatch.setattr(module, "PROMPT", 2.0)
+        monkeypatch.setattr(module, "NO_WAIT", 2.0)
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
 

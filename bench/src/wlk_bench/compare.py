@@ -56,8 +56,8 @@ def compare(a: dict[str, Any], b: dict[str, Any]) -> Comparison:
     """
     if reasons := differences(a, b):
         raise NotComparable(
-            f"expected two results of the same data and normaliser, got {'; '.join(reasons)}; "
-            "run both with the same --data, --mode, --limit and --normaliser"
+            f"the error rates are not comparable: {'; '.join(reasons)}; run both with the same "
+            "--data, --mode, --limit, --normaliser and --task"
         )
     rtf_a, rtf_b = (result["summary"]["real_time"]["rtf"] for result in (a, b))
     return Comparison(

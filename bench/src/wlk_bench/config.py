@@ -81,11 +81,11 @@ def prepare(
     spec = registry.spec(backend)
     values = spec.split_options(parse_pairs(options))
     if not 0 < chunk_seconds < float("inf"):
-        raise DataError(f"expected --chunk-seconds above 0, got {chunk_seconds}")
+        raise DataError(f"expected --chunk-seconds above 0 and finite, got {chunk_seconds}")
     if streams < 1:
         raise DataError(f"expected --streams of at least 1, got {streams}")
-    is_forced = "language-forcing" in spec.capabilities and dataset.language in spec.languages
-    if language is None and is_forced:
+    can_force = "language-forcing" in spec.capabilities and dataset.language in spec.languages
+    if language is None and can_force:
         language = dataset.language
     spec.check_language(language)
     spec.check_task(task)

@@ -18,14 +18,12 @@ def draw(results: Sequence[dict[str, Any]]) -> Figure:
     """
     Return a figure of *results*: error against cost, latency, and cost over a stream.
 
-    Results that are not comparable with the first one have hollow markers, and the legend gives
-    the reason.  Lines connect only points of one result.
+    In the first panel, results that are not comparable with the first one have hollow markers, and
+    the legend gives the reason.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 -- half a second
-    from matplotlib.figure import Figure  # noqa: PLC0415 -- as above
+    from matplotlib.figure import Figure  # noqa: PLC0415 -- half a second
 
     figure = Figure(figsize=(15, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
     cost, latency, time = figure.subplots(1, 3)
     _error_against_cost(cost, results)
     _latencies(latency, results)
@@ -43,6 +41,7 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
     for index, result in enumerate(results):
         wer, rtf = result["summary"]["wer"], result["summary"]["real_time"]["rtf"]
         if wer["rate"] is None or rtf is None:
+            axes.plot([], [], "o", color=f"C{index % 10}", label=title(result))
             continue
         rate = 100 * wer["rate"]
         bars = None

@@ -1,4 +1,4 @@
-"""The ground truth of a stream: its text and, if known, the times of its words and turns."""
+"""The ground truth of a stream: its text, times of words and segments if known, and turns."""
 
 from __future__ import annotations
 

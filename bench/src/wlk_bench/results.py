@@ -52,14 +52,14 @@ def read_result(path: Path) -> dict[str, Any]:
     file = path / "result.json" if path.is_dir() else path
     try:
         result = json.loads(file.read_text(encoding="utf-8"))
-        schema = result["schema"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        schema = result.get("schema")
+    except (OSError, ValueError, AttributeError) as error:
         raise ResultError(
             f"expected the result of a run, got {path}: {str(error) or type(error).__name__}; "
             "make one with: wlk-bench run BACKEND --output DIRECTORY"
         ) from error
     if schema != RESULT_SCHEMA:
         raise ResultError(
-            f"expected schema {RESULT_SCHEMA}, got {schema!r} in {file}; run it again"
+            f"expected schema {RESULT_SCHEMA}, got {schema!r} in {file}; rerun the benchmark"
         )
     return dict(result)

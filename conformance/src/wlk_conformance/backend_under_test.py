@@ -191,7 +191,7 @@ class BackendUnderTest:
 
     def load_with(self, **changes: Any) -> Backend:
         """Load the backend with its options and *changes*."""
-        with self.calls.making("load_backend"):
+        with self.calls.recorded("load_backend"):
             return self.load(self.model, **{**self.backend_options, **changes})
 
     def another_backend(self) -> Backend:
@@ -305,7 +305,7 @@ class BackendUnderTest:
         try:
             yield backend
         finally:
-            with suppress(Exception), self.calls.making("close", "the backend"):
+            with suppress(Exception), self.calls.recorded("close", "the backend"):
                 backend.close()
 
     def left_behind(self, printed: str) -> Iterator[Violation]:
@@ -313,7 +313,7 @@ class BackendUnderTest:
         if printed:
             line = [*printed.strip().splitlines(), ""][0]
             yield Violation("PKG-06", f"{line!r} was written to standard output")
-        if call := self.calls.take_copies():
+        if call := self.calls.pop_forked_call():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
 
     def begin_rule(self) -> None:
@@ -332,7 +332,7 @@ class BackendUnderTest:
     def close(self) -> None:
         """Close the backend."""
         if self._backend is not None:
-            with self.calls.making("close", "the backend"):
+            with self.calls.recorded("close", "the backend"):
                 self._backend.close()
 
 

@@ -1,4 +1,4 @@
-"""Record the calls of a backend and their results, and contain what must not escape from them."""
+"""Record each call of a backend, and keep SystemExit, forks and hangs from ending the suite."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-RECORD, COPY = slice(0, 256), slice(256, 512)  # bytes: the running call, a call in a forked copy
-LINES = 14  # calls kept, because the last ones before a failure explain most
-TEXT = 200  # characters shown of the tokens of one emission
-PROMPT = 5.0  # seconds within which a call that waits for nothing returns, on any machine
-LIMIT = 30.0  # seconds after which a held call that has not begun or ended counts as stuck
+_RUNNING, _FORKED = slice(0, 256), slice(256, 512)  # bytes: the running call, one in a forked copy
+_MAX_LINES = 14  # calls kept, because the last ones before a failure explain most
+_MAX_CHARS = 200  # characters shown of the tokens of one emission
+NO_WAIT = 5.0  # seconds within which a call that waits for nothing returns, on any machine
+STUCK = 30.0  # seconds after which a held call that has not begun or ended counts as stuck
 #: The rule that a call breaks if it raises without a reason, hangs or ends the process.
 RULES_OF_CALLS = {
     "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
@@ -38,7 +38,7 @@ RULES_OF_CALLS = {
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
     """
-    A call raised an exception that ends a program, such as SystemExit, which is the cause.
+    A call raised a BaseException such as SystemExit, kept as ``__cause__``.
 
     This is an Exception, so that the call fails like any other and the suite continues.
     """
@@ -46,7 +46,7 @@ class Escaped(Exception):  # noqa: N818 -- an outcome of a call
 
 @attrs.frozen
 class CallRecord:
-    """The last call in a process, and its action in a session, from 1; `moves` counts changes."""
+    """The last call in a process; `moves` counts changes, `action` the actions of a session."""
 
     moves: int
     action: int = 0
@@ -62,9 +62,9 @@ class CallRecord:
     def read(cls, path: Path) -> CallRecord:
         """Return the record that a process wrote to *path*, even if that process has died."""
         try:
-            moves, action, call, stream = _fields(path.read_bytes()[RECORD])
+            moves, action, call, stream = _fields(path.read_bytes()[_RUNNING])
             return cls(int(moves), int(action), call, stream)
-        except (OSError, ValueError):  # no call was recorded
+        except (OSError, ValueError):  # none was recorded, or it was cut at the size of the record
             return cls(0)
 
 
@@ -79,18 +79,19 @@ class Calls:
     def __init__(self, path: Path | None = None) -> None:
         self.action = 0  #: number of the session's current action, 0 outside of a session
         self._pid = os.getpid()
-        self._memory = mmap.mmap(-1, COPY.stop)  # shared with forked copies
-        if path is not None:
-            path.write_bytes(bytes(COPY.stop))
+        if path is None:
+            self._memory = mmap.mmap(-1, _FORKED.stop)  # shared with forked copies
+        else:
+            path.write_bytes(bytes(_FORKED.stop))
             with path.open("r+b") as file:
-                self._memory = mmap.mmap(file.fileno(), COPY.stop)
+                self._memory = mmap.mmap(file.fileno(), _FORKED.stop)
         self._moves = 0
         self._running: dict[int, tuple[str, str, int]] = {}
         self._last_number = 0
         self._lock = threading.Lock()
 
     @contextmanager
-    def making(self, call: str, stream: str = "") -> Iterator[None]:
+    def recorded(self, call: str, stream: str = "") -> Iterator[None]:
         """
         Record a call of the backend while it runs.
 
@@ -113,28 +114,28 @@ class Calls:
             raised = f"{type(error).__name__}: {error}".removesuffix(": ")
             raise Escaped(f"{call}{where} raised {raised}") from error
         finally:
-            self.end_copy(call, stream)
+            self.end_fork(call, stream)
             with self._lock:
                 del self._running[number]
                 self._write()
 
-    def end_copy(self, call: str, stream: str = "") -> None:
+    def end_fork(self, call: str, stream: str = "") -> None:
         """Note *call* and end this process if it is a forked copy of the suite."""
         if os.getpid() != self._pid:
-            self._note(COPY, call, stream)
+            self._note(_FORKED, call, stream)
             os._exit(0)
 
-    def take_copies(self) -> str:
+    def pop_forked_call(self) -> str:
         """Return and forget the call that also returned in a forked copy, "" for none."""
-        returned = " of ".join(filter(None, _fields(self._memory[COPY])))
-        self._note(COPY)
+        returned = " of ".join(filter(None, _fields(self._memory[_FORKED])))
+        self._note(_FORKED)
         return returned
 
     def _write(self) -> None:
         """Record the newest call that is still running."""
         self._moves += 1
         call, stream, action = next(reversed(self._running.values()), ("", "", 0))
-        self._note(RECORD, str(self._moves), str(action), call, stream)
+        self._note(_RUNNING, str(self._moves), str(action), call, stream)
 
     def _note(self, where: slice, *fields: str) -> None:
         size = where.stop - where.start
@@ -147,7 +148,7 @@ class CallLog:
 
     name: str
     opened_with: str = ""
-    lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=LINES), init=False)
+    lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=_MAX_LINES), init=False)
     calls: int = attrs.field(default=0, init=False)
 
     def note(self, name: str, args: tuple[Any, ...], result: object) -> None:
@@ -156,7 +157,7 @@ class CallLog:
         if isinstance(result, Emission):
             words = (f"{t.text!r}@{t.start:.2f}-{t.end:.2f}" for t in result.committed)
             times = f"{result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"
-            text = f" -> [{' '.join(words)[:TEXT]}] up to {times}"
+            text = f" -> [{' '.join(words)[:_MAX_CHARS]}] up to {times}"
         elif result is not None and not text:
             text = f" -> {result!r}"
         self.calls += 1
@@ -168,7 +169,7 @@ class CallLog:
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
 
 
-def threaded(call: Callable[[], object]) -> Future[object]:
+def in_thread(call: Callable[[], object]) -> Future[object]:
     """Run *call* on a new daemon thread; the future has its result or exception."""
     future: Future[object] = Future()
 
@@ -192,12 +193,12 @@ def while_held(
     act: Callable[[], None],
     held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
 ) -> Future[object]:
-    """Run *call* on a new thread and *act* on this one, with the engine *held* if possible."""
+    """Run *call* in a thread; while its engine call is *held*, if it can be, *act* in this one."""
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
         begun.set()
-        go_on.wait(LIMIT)
+        go_on.wait(STUCK)
 
     def run() -> None:
         if held is None:
@@ -205,14 +206,14 @@ def while_held(
         call()
 
     with nullcontext() if held is None else held(hold):
-        calling = threaded(run)
+        calling = in_thread(run)
         calling.add_done_callback(lambda _: begun.set())  # if it does not call the engine
         try:
-            begun.wait(LIMIT)
+            begun.wait(STUCK)
             act()
         finally:
             go_on.set()
-            ends_within(LIMIT, calling)
+            ends_within(STUCK, calling)
     return calling
 
 

@@ -72,7 +72,7 @@ def _run(
             test(under_test)
         finally:
             under_test.end_rule()
-            under_test.calls.end_copy("a call")
+            under_test.calls.end_fork("a call")
     under_test.violations += under_test.left_behind(printed())
     under_test.started += [(child, declared) for child in children() - processes]
 

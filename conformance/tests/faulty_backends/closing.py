@@ -45,7 +45,7 @@ class ClosesSlowly(FaultyStream):
     def close(self):
         if not self.backend.marks.setdefault("waited", []):
             self.backend.marks["waited"].append(True)
-            sleep(monitor.PROMPT + 0.1)
+            sleep(monitor.NO_WAIT + 0.1)
         self.stream.close()
 
 
@@ -65,7 +65,7 @@ class CloseWaitsForRetry(FaultyStream):
     def close(self):
         if self.is_owed and not self.backend.marks["waits"]:
             self.backend.marks["waits"] += 1
-            sleep(monitor.PROMPT + 0.5)
+            sleep(monitor.NO_WAIT + 0.5)
         self.stream.close()
 
 

@@ -1,4 +1,4 @@
-"""The probability that a short frame of audio contains speech."""
+"""Silero, alone and in the gate."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_no_word_is_removed(clip, level):
 def test_quiet_speech_after_a_minute_of_noise_is_not_removed():
     """The state of the model after a minute of noise would hide it, so the state is reset."""
     speech = np.concatenate(list(decode_file(clip_path("demo")))) * 0.03
-    audio = RANDOM.standard_normal(16_000 * 60 + len(speech)) * 0.001
+    audio = np.random.default_rng(18).standard_normal(16_000 * 60 + len(speech)) * 0.001
     audio[-len(speech) :] += speech
 
     assert [] == cut_words("demo", audio, start=60.0)
@@ -83,7 +83,7 @@ def alaw(samples):
 @pytest.mark.slow  # three seconds of speech
 @pytest.mark.parametrize("silence", [0xD5, 0x55], ids=["above 0", "below 0"])
 def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
-    """The silence of A-law is a constant other than 0, which is not sound, even if amplified."""
+    """A-law encodes silence as a nonzero constant, which must not count as sound."""
     clip = load_clip("demo").audio[: 16_000 * 3]
     samples = (clip.reshape(-1, 2).mean(axis=1) * 32_767).astype("<i2")
     call = alaw(samples).replace(b"\xd5", bytes([silence]))
@@ -95,7 +95,7 @@ def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
 
 
 def test_a_constant_frame_is_silence_whatever_its_value():
-    """Steps between such frames have the probabilities of zeros too."""
+    """Constant frames, and jumps between them, have the probabilities of zeros."""
     alone, moved = SileroDetector(), SileroDetector()
     zeros, step = np.zeros(512, np.float32), np.full(512, 8 / 32_768, np.float32)
 
@@ -115,7 +115,7 @@ def test_faint_speech_on_a_constant_offset_is_detected():
 
 def test_two_detectors_share_nothing():
     """Interleaved streams get the same probabilities as separate ones."""
-    frames = (RANDOM.standard_normal((20, 512)) * 0.1).astype(np.float32)
+    frames = (np.random.default_rng(19).standard_normal((20, 512)) * 0.1).astype(np.float32)
     alone, first, second = SileroDetector(), SileroDetector(), SileroDetector()
 
     expected = [alone(frame) for frame in frames]

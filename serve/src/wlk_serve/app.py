@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _REALTIME = "/v1/realtime"
-_CANARY_SECONDS = 15.0  # a canary that succeeded this recently makes the server ready
+_CANARY_MAX_AGE = 15.0  # seconds; a canary that succeeded this recently makes the server ready
 _HEALTH = {"/livez", "/readyz", "/health"}
 PAGE_HEADERS: Mapping[str, str] = {
     "cache-control": "no-cache",  # browsers revalidate: an updated server has an updated page
@@ -58,7 +58,7 @@ PAGE_HEADERS: Mapping[str, str] = {
 
 
 class Server:
-    """The application that serves one model: `app` is for an ASGI server, `sessions` to drain."""
+    """Serves one model: run `app` under an ASGI server, drain `sessions` before stopping it."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Server:
             Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=addresses, exception_handlers=handlers)
-        # Behind a proxy with TLS, redirects would lead to plain http, with the key and the audio.
+        # Behind a proxy with TLS, a redirect would send the key and the audio over plain HTTP.
         starlette.router.redirect_slashes = False
         self.app: ASGIApp = CORSMiddleware(  # outside the guard: preflight requests have no key
             _Guard(starlette, self._admission, self._metrics, {route.path for route in recordings}),
@@ -130,7 +130,7 @@ class Server:
     async def _readyz(self, _request: Request) -> Response:
         if self.sessions.is_draining:
             raise RequestError("the server is shutting down", status=503, code="not_ready")
-        await self._service.check_canary(_CANARY_SECONDS)
+        await self._service.check_canary(_CANARY_MAX_AGE)
         return JSONResponse({"status": "ready", "sessions": len(self.sessions)})
 
     async def _render_metrics(self, _request: Request) -> Response:
@@ -221,7 +221,7 @@ class _Files(StaticFiles):
 
 @attrs.frozen
 class _Guard:
-    """Checks site and key of every request and WebSocket before anything else."""
+    """Checks the site of every request but health checks, and the key where no route does."""
 
     _app: ASGIApp
     _admission: Admission
@@ -229,14 +229,14 @@ class _Guard:
     _own_keys: Collection[str]  # paths of protocols that look for keys themselves
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in {"http", "websocket"} or scope.get("path") in _HEALTH:
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] not in {"http", "websocket"} or path in _HEALTH:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         try:
             self._admission.check_site(headers)
             # Protocols know where their clients put keys; the page holds no secret.
-            path = scope["path"].removeprefix(scope.get("root_path", ""))
             finds_keys = scope["type"] == "websocket" or path in self._own_keys
             is_page = path == "/" or path.startswith("/page/")
             if not finds_keys and not is_page:

@@ -34,13 +34,11 @@ _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, whi
 
 class DueTimes:
     """
-    Computes when the waiting audio of a session is due, on the caller's clock.
+    Computes when the waiting audio of a session is due, in seconds of the caller's clock.
 
-    Audio is due when it arrives.  Audio that is sent faster than real time is due when it would
-    have been spoken, at most `burst_seconds` earlier, so that a recording sent all at once does not
-    delay other sessions.  A source that has stalled may catch up by the same burst, and no more.
-
-    All times are seconds.  The object has no clock: the caller passes the current time.
+    Audio is due when it arrives.  Audio sent ahead of real time is due when it would have been
+    spoken, less a grace of `burst_seconds`, so that a recording sent all at once does not delay
+    other sessions.  A source that has stalled may catch up by the same burst, and no more.
     """
 
     def __init__(self, burst_seconds: float) -> None:
@@ -96,8 +94,8 @@ class Attachment:
         """
         Stop stepping the session, for example after a disconnect; may be called again.
 
-        It returns after the step in progress, if there is one; from then on `on_events` is not
-        called and the processor can be closed.  From an event loop use
+        Waits for the step in progress, so do not call it from `on_events`; afterwards `on_events`
+        is not called any more and the processor can be closed.  From an event loop use
         ``await asyncio.to_thread(attachment.detach)``.
         """
         self._scheduler.drop(self, waits=True)
@@ -113,9 +111,8 @@ class Scheduler:
     words.  A running step is never interrupted.  A session is in at most one step at a time; one
     that fails, or whose callback fails, ends without affecting the others.
 
-    The lock is held for a few lines of bookkeeping, never while a model or a callback runs.
-
-    Use it as a context manager, or call `close`.
+    The lock is held for a few lines of bookkeeping, never while a model or a callback runs.  Use
+    the scheduler as a context manager, or call `close`.
 
     Args:
         workers: number of stepping threads, and so of engine calls that can overlap; None for one
@@ -291,30 +288,33 @@ class Scheduler:
             attachment = min(waiting, key=lambda each: waiting[each][1])
             deadline, _ = waiting.pop(attachment)
             began = self._stepping[attachment] = self.clock()
+        now = began
         try:
-            events = attachment.session.step()
-        except KeyboardInterrupt:
-            raise  # the user interrupts a program that calls `step`
-        except BaseException as error:
-            _LOGGER.warning("a session failed", exc_info=True)
-            events = attachment.session.fail(as_failure(error))
-        now = self.clock()
-        if events and not attachment.is_detached:  # before another thread can step the session
             try:
-                attachment.on_events(events)
-            except Exception:  # for example from an event loop that is closed
-                _LOGGER.exception("the callback of a session raised; the session is detached")
-                self.drop(attachment, waits=False)
-        with self.lock:
-            del self._stepping[attachment]
-            self._step_ended.notify_all()
-            if attachment in self._attachments:
-                if not attachment.is_spare:
-                    self._steps.append((now, now - deadline))
-                if attachment.session.is_over:
-                    self._attachments.remove(attachment)
-                else:
-                    self.enqueue(attachment)
+                events = attachment.session.step()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                _LOGGER.warning("a session failed", exc_info=True)
+                events = attachment.session.fail(as_failure(error))
+            now = self.clock()
+            if events and not attachment.is_detached:  # before another thread can step the session
+                try:
+                    attachment.on_events(events)
+                except Exception:  # for example from an event loop that is closed
+                    _LOGGER.exception("the callback of a session raised; the session is detached")
+                    self.drop(attachment, waits=False)
+        finally:  # after Ctrl-C in a program that calls `step`, too
+            with self.lock:
+                del self._stepping[attachment]
+                self._step_ended.notify_all()
+                if attachment in self._attachments:
+                    if not attachment.is_spare:
+                        self._steps.append((now, now - deadline))
+                    if attachment.session.is_over:
+                        self._attachments.remove(attachment)
+                    else:
+                        self.enqueue(attachment)
         if not attachment.is_spare:
             self._on_step(now - began)
         return True

@@ -12,7 +12,6 @@ pytest.importorskip("faster_whisper")
 
 pytestmark = pytest.mark.slow
 IDLE = "document.documentElement.dataset.phase === 'idle'"
-LIVE = "document.documentElement.dataset.phase === 'live'"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -228,6 +229,19 @@ def test_a_spare_session_is_stepped_while_no_other_one_waits(
     run(manual)
     assert [text, text] == [consumer.text for consumer in consumers]
     assert manual.lateness <= 0
+
+
+def test_an_interrupted_program_can_close_its_scheduler(manual, open_ungated, speech):
+    """Ctrl-C in a step or a callback of a program without threads leaves no step in progress."""
+    session, on_events = open_ungated(), Mock(side_effect=KeyboardInterrupt)
+    session.receive(speech)
+    manual.attach(session, on_events)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(manual)
+
+    manual.close()
+    assert 0 == len(manual)
 
 
 def test_a_callback_that_raises_detaches_only_its_session(

@@ -1,4 +1,4 @@
-"""A course of training: its rate, and what it stores."""
+"""The training loop: its learning rate, and the weights that it stores."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ training_loop = pytest.importorskip("training_loop")
 PLAN = training_loop.Plan(seconds=3600.0, learning_rate=0.1, done=0.0, from_scratch=True)
 
 
-class Hands:
-    """A clock by which the course is over after three steps."""
+class FakeClock:
+    """Report half of the run as done for three steps, then all of it."""
 
     def __init__(self, calls: list[tuple[int, int, float]]) -> None:
         self.plan = PLAN
         self.calls = calls
 
     def tick(self) -> float:
-        """Return the share of the course that is over."""
+        """Return the share of the run that is done."""
         return 1.0 if len(self.calls) == 3 else 0.5
 
 
-def test_a_course_stores_an_average_of_its_weights_and_ends() -> None:
-    """It does not store the last ones; a step receives its batch, its number and the progress."""
+def test_a_run_stores_an_average_of_its_weights_and_ends() -> None:
+    """The final weights are not stored; a step receives its batch, its number and the progress."""
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.zeros_(model.weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -39,7 +39,9 @@ def test_a_course_stores_an_average_of_its_weights_and_ends() -> None:
     def save(average: torch.nn.Module) -> None:
         stored.append(average.weight.item())
 
-    training_loop.run(model, count(7), Hands(calls), optimizer=optimizer, learn=learn, save=save)
+    training_loop.run(
+        model, count(7), FakeClock(calls), optimizer=optimizer, learn=learn, save=save
+    )
 
     assert calls == [(7, 1, 0.5), (8, 2, 0.5), (9, 3, 0.5), (10, 4, 1.0)]
     assert optimizer.param_groups[0]["lr"] == training_loop.rate_at(PLAN, 1.0, 4)

@@ -45,7 +45,8 @@ def annotator(
     Measure a diarizer, a turn detector or a translator.
 
     MANIFEST is JSON lines with "audio" and, in seconds, "turns": [["ann", 0.3, 4.1], ...]; for a
-    translator, which is fed in real time, "words": [["what", 0.3, 0.5], ...] and "translation".
+    translator, which is fed in real time, "words": [["what", 0.3, 0.5], ...], and "translation"
+    for chrF and BLEU.
     """
     from wlk_bench.annotators.playing import play  # noqa: PLC0415 -- imports numpy
     from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above

@@ -110,13 +110,12 @@ def figures(played: Played) -> dict[str, Any]:
 
 
 def _pooled(errors: Sequence[DiarizationErrors]) -> dict[str, float | None]:
-    parts = {
-        name: pooled_rate([(getattr(each, name), each.total) for each in errors])
-        for name in ("errors", "missed", "false_alarm", "confusion")
-    }
-    near = pooled_rate([(each.confusion_near, each.confusion) for each in errors])
+    def rate(part: str, whole: str) -> float | None:
+        total = sum(getattr(each, whole) for each in errors)
+        return sum(getattr(each, part) for each in errors) / total if total else None
+
     return {
-        **parts.pop("errors"),
-        **{name: part["rate"] for name, part in parts.items()},
-        "of it near changes": near["rate"],
+        **pooled_rate([(each.errors, each.total) for each in errors]),
+        **{name: rate(name, "total") for name in ("missed", "false_alarm", "confusion")},
+        "of it near changes": rate("confusion_near", "confusion"),
     }

@@ -75,8 +75,8 @@ def capacity(
         about = runs * 3 * seconds / 60
         longest = runs * (4 * seconds + bench.drain_seconds) / 60
         click.echo(
-            f"at most {runs} runs of {seconds:g} s: about {about:.1f} min, or on a quiet machine "
-            f"at most {longest:.1f} min",
+            f"up to {runs} runs of {seconds:g} s: about {about:.1f} min (at most {longest:.1f} "
+            "min on a quiet machine)",
             err=True,
         )
         result = search(bench, p99_lateness=p99, seconds=seconds, max_runs=runs, observe=_show_run)

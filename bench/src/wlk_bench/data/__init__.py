@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from wlk_bench.data.dataset import Dataset, Mode, load_dataset
-from wlk_bench.data.sample import Sample, chaptered
+from wlk_bench.data.sample import Sample, join_chapters
 
-__all__ = ["Dataset", "Mode", "Sample", "chaptered", "load_dataset"]
+__all__ = ["Dataset", "Mode", "Sample", "join_chapters", "load_dataset"]

@@ -9,7 +9,7 @@ import attrs
 
 from wlk_bench.data.digits import digits, long_digits
 from wlk_bench.data.recordings import librispeech, manifest
-from wlk_bench.data.sample import chaptered, spread
+from wlk_bench.data.sample import join_chapters, sample_evenly
 from wlk_bench.errors import DataError
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def load_dataset(
             f"got {text!r}"
         )
     if mode == "chapter":
-        samples = chaptered(samples, reports_pauses=reports_pauses)
+        samples = join_chapters(samples, reports_pauses=reports_pauses)
         name += ", pauses as silences" * reports_pauses
-    chosen = spread(samples, limit)
+    chosen = sample_evenly(samples, limit)
     if len(chosen) < len(samples):
         name = f"{name}[{len(chosen)} of {len(samples)}]"
     return Dataset(

@@ -44,7 +44,7 @@ class Sample:
     translation: str = ""
 
 
-def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tuple[Sample, ...]:
+def join_chapters(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tuple[Sample, ...]:
     """
     Join the samples of each group into one stream, in order, with half a second between them.
 
@@ -59,7 +59,7 @@ def chaptered(samples: Iterable[Sample], *, reports_pauses: bool = False) -> tup
     )
 
 
-def spread(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
+def sample_evenly(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
     """Return *limit* samples (None for all) in order, spread evenly over the speakers."""
     taken: Counter[str] = Counter()
     ranked: list[tuple[int, int]] = []

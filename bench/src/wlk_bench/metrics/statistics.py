@@ -67,8 +67,9 @@ def ratio_interval(blocks: Sequence[tuple[float, float]]) -> tuple[float, float]
 
     Whole blocks are drawn with replacement (Bisani & Ney 2004,
     https://doi.org/10.1109/ICASSP.2004.1326009).  If there are no errors, every resample gives 0,
-    so the upper bound is the binomial one for independent words (Clopper & Pearson).  The interval
-    is None with fewer than two blocks or a denominator of 0.
+    so the upper bound is the binomial one (Clopper & Pearson), as if each unit of the denominators,
+    a word or a second, were independent.  The interval is None with fewer than two blocks or a
+    denominator of 0.
     """
     counts = _counts(blocks)
     interval = _resampled(counts)
@@ -113,8 +114,9 @@ def _resampled(counts: NDArray[np.float64]) -> tuple[float, float] | None:
         return None
     rng = np.random.default_rng(_SEED)
     sums = rng.multinomial(blocks, np.full(blocks, 1.0 / blocks), size=RESAMPLES) @ counts
+    sums = sums[sums[:, 1] > 0]
     outside = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(sums[:, 0] / np.maximum(sums[:, 1], 1.0), [outside, 100 - outside])
+    low, high = np.percentile(sums[:, 0] / sums[:, 1], [outside, 100 - outside])
     return float(low), float(high)
 
 

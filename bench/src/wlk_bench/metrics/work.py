@@ -74,7 +74,7 @@ def work_windows(log: EventLog, seconds: float = WINDOW_SECONDS) -> tuple[WorkWi
     return tuple(
         WorkWindow(
             start=index * seconds,
-            seconds=min(seconds, length - index * seconds),
+            seconds=seconds if index < number - 1 else length - index * seconds,
             busy_seconds=busy[index],
             counts=_known(work[index]),
         )

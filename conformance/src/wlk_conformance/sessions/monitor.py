@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.calls import PROMPT
+from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.sessions.life import ROUNDING, CommittedTokens, Life, Speakers
 from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
@@ -66,7 +66,7 @@ class Monitor:
         self, name: str, arguments: Mapping[str, Any], log: CallLog | None = None
     ) -> MonitoredProcessor:
         """Open a stream whose calls are monitored, recorded, and noted in *log*."""
-        with self.calls.making("create_processor", name):
+        with self.calls.recorded("create_processor", name):
             processor = self._backend.create_processor(**arguments)
         stream = MonitoredProcessor(processor, name, arguments.get("language"), self, log)
         self._streams.append(stream)
@@ -152,7 +152,7 @@ class MonitoredProcessor:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor, with a check around `new_speaker`."""
-        with self._monitor.calls.making(name, self.name):
+        with self._monitor.calls.recorded(name, self.name):
             value = getattr(self._processor, name)
         return self._new_speaker if name == "new_speaker" else value
 
@@ -250,9 +250,9 @@ class MonitoredProcessor:
         was_failed, is_idle, began = self._was_failed, not self._running, monotonic()
         with self._monitor.span():
             self._call("close")
-        if is_idle and (spent := monotonic() - began) > PROMPT:
+        if is_idle and (spent := monotonic() - began) > NO_WAIT:
             when = " after a call that failed" if was_failed else ""
-            text = f"close(){when} took {spent:.1f} s, expected {PROMPT:g} s at most"
+            text = f"close(){when} took {spent:.1f} s, expected {NO_WAIT:g} s at most"
             self._monitor.report(Violation("LIFE-10", text, "blocked", self.name))
         self.verify()
         self._is_closed = True
@@ -266,7 +266,7 @@ class MonitoredProcessor:
         """Make a call of the processor, and record and note it."""
         note = (lambda *_: None) if self._log is None else self._log.note
         try:
-            with self._monitor.calls.making(_called(name, args), self.name):
+            with self._monitor.calls.recorded(_called(name, args), self.name):
                 result = getattr(self._processor, name)(*args)
         except Exception as error:
             note(name, args, f" raised {type(error).__name__}: {error}")

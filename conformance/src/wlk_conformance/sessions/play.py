@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.calls import LIMIT, PROMPT, RULES_OF_CALLS, ends_within, threaded, while_held
+from wlk_conformance.calls import NO_WAIT, RULES_OF_CALLS, STUCK, ends_within, in_thread, while_held
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.interfaces import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.monitor import Monitor
@@ -86,7 +86,7 @@ class Player:
         if action.do == "open" and stream is None:
             self._open(action, session)
         elif action.do == "warmup":
-            with reported("warmup"), self._recorded.making("warmup", "the backend"):
+            with reported("warmup"), self._recorded.recorded("warmup", "the backend"):
                 self._backend.warmup()
         elif stream is not None and not stream.is_closed:
             if action.do in ("reset", "close"):
@@ -206,7 +206,7 @@ class Player:
         rule = RULES_OF_CALLS[call]
         calling = while_held(partial(stream.exclusive, action), act, faults.held)
         if not calling.done():
-            self._report(stream, rule, f"{call} did not end within {LIMIT:g} s")
+            self._report(stream, rule, f"{call} did not end within {STUCK:g} s")
         elif (error := calling.exception()) is not None:
             raise Unexpected.raised(rule, call, error, stream.name) from error
 
@@ -214,9 +214,9 @@ class Player:
         is_insert = inner.do == "insert"
         rule = "IN-04" if is_insert else "HYP-01"
         name = "insert_audio_chunk" if is_insert else "get_buffer or stats"
-        calling = threaded(partial(stream.insert if is_insert else stream.read, inner))
-        if not ends_within(PROMPT, calling):
-            message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
+        calling = in_thread(partial(stream.insert if is_insert else stream.read, inner))
+        if not ends_within(NO_WAIT, calling):
+            message = f"{name} did not return within {NO_WAIT:g} s while {action.do} ran"
             raise Unexpected(Violation(rule, message, "blocked", stream.name))
         if (error := calling.exception()) and not (is_insert and action.do == "finish"):
             raise Unexpected.raised(rule, name, error, stream.name) from error
@@ -249,6 +249,6 @@ class Player:
 
 def _run(call: Callable[[], object], *, is_threaded: bool) -> None:
     if is_threaded:
-        threaded(call).result()
+        in_thread(call).result()
     else:
         call()

@@ -6,7 +6,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from wlk_conformance.calls import PROMPT
+from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
@@ -258,7 +258,7 @@ class LifeRules:
             driver.processor.close()
             driver.processor.close()
             for thread in set(threading.enumerate()) - threads:
-                thread.join(max(0.0, began + PROMPT - monotonic()))
+                thread.join(max(0.0, began + NO_WAIT - monotonic()))
                 assert not thread.is_alive(), f"{thread.name!r} is alive after close()"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
@@ -269,5 +269,5 @@ class LifeRules:
         other.close()
         other.close()
         spent = monotonic() - began
-        assert spent <= PROMPT, f"close() of the backend took {spent:.1f} s, {PROMPT:g} s allowed"
+        assert spent <= NO_WAIT, f"close() of the backend took {spent:.1f} s, {NO_WAIT:g} s allowed"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)

@@ -6,7 +6,7 @@ from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import LIMIT, PROMPT, ends_within, threaded, while_held
+from wlk_conformance.calls import NO_WAIT, STUCK, ends_within, in_thread, while_held
 from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.reports import COUNTERS
@@ -82,9 +82,9 @@ def exclusive_calls(
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
     """Make *call* on a new thread; AssertionError if it waits for the running step."""
-    calling = threaded(call)
-    within = f"within {PROMPT:g} s while a step ran"
-    assert ends_within(PROMPT, calling), f"{name} did not return {within}"
+    calling = in_thread(call)
+    within = f"within {NO_WAIT:g} s while a step ran"
+    assert ends_within(NO_WAIT, calling), f"{name} did not return {within}"
     calling.result()
 
 
@@ -102,7 +102,7 @@ def while_a_step_runs(
     """
     faults = wlk.engine_calls
     stepping = while_held(driver.process, act, None if faults is None else faults.held)
-    assert stepping.done(), f"the step did not end within {LIMIT:g} s"
+    assert stepping.done(), f"the step did not end within {STUCK:g} s"
     if not isinstance(stepping.exception(), may_raise):
         stepping.result()
 
@@ -130,7 +130,7 @@ def run_together(calls: Sequence[Callable[[], object]]) -> None:
         begin.wait(ALL_LIMIT)
         call()
 
-    running = [threaded(partial(run, call)) for call in calls]
+    running = [in_thread(partial(run, call)) for call in calls]
     assert ends_within(ALL_LIMIT, *running), "a call did not return"
     for calling in running:
         calling.result()

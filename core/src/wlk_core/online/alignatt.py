@@ -34,16 +34,18 @@ class AlignAtt:
     """The policy: the attended frame of each token in, the number of final words out."""
 
     border_frames: int  #: number of frames at the end of the audio that no final token attends to
-    rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
+    rewind_frames: (
+        int  #: frames that attention may jump back; a longer jump makes what follows not final
+    )
 
     def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:
         """
         Return how many of *words*, counted from the first one, are final with all their tokens.
 
         The first token that attends to the last `border_frames` of the *frames* so far may change
-        with the next audio, and so may every token after it.  The same holds for the first token
-        that attends more than `rewind_frames` before the farthest final one, of earlier calls too
-        (*last_frame*).  Frames count from the start of the utterance.
+        with the next audio, and so may every token after it.  So may the first token whose frame is
+        more than `rewind_frames` before the farthest frame of any final token, including those of
+        earlier calls (*last_frame*).  Frames count from the start of the utterance.
         """
         farthest = last_frame
         for count, word in enumerate(words):
@@ -75,8 +77,8 @@ class AlignAttDecoder(Protocol):
             audio: read-only, valid during the call.
             first_sample: where the audio begins in the utterance; a multiple of the frame.
             remainder_samples: how many samples at the start of the audio are the end of a committed
-                word that is not in *context*, because its middle lies before the audio.  Unless
-                cuts are far apart (*cut_samples*), they are so few that a decoder ignores them.
+                word that is not in *context*, because its middle lies before the audio.  They are
+                few, and a decoder may ignore them, unless cuts are far apart (*cut_samples*).
             context: the committed words in this audio; the decoder begins with them and returns
                 only what follows.  Their times and frames count as in its answer.
             prompt: as for `Transcriber`, whose errors a decoder may raise too.
@@ -110,8 +112,8 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
     Decode a bounded window every `tick_seconds` and commit by AlignAtt, whole words only.
 
     A window longer than `buffer_seconds` is cut after a committed word that is followed by at least
-    `kept_seconds` of audio.  The decoder never gets more audio than `max_seconds` or, if that is
-    more, than twice the sum of a tick and *cut_samples*.
+    `kept_seconds` of audio.  The decoder never gets more audio than `max_seconds`, or than twice
+    (tick + *cut_samples*) if that is longer.
 
     State that a decoder keeps between its calls is passed as *cache*, which is reset when an
     utterance ends and counted in `state_bytes`.  If such state survives cuts only at certain
@@ -122,7 +124,7 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
     forced as prefix, no text follows it.
 
     Raises ValueError if *cut_samples* is not a multiple of the frame, or is so long that no cut
-    could be forced: more than half of `max_seconds` less a tick.
+    could be forced: more than half of (`max_seconds` - tick).
     """
 
     _prefix_is_forced = True
@@ -197,9 +199,9 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
         return tuple(words_in_order(list(filter(self._is_new, shifted)), floor=floor, limit=limit))
 
     def _is_new(self, word: AlignedWord) -> bool:
-        # Neither the rest of a committed word that a cut left in the buffer is new, nor a committed
-        # word emitted again because attention jumped back.  Both align to almost no audio, so times
-        # and frames decide; text does not, because speakers repeat words.
+        # Not new: the rest of a committed word that a cut left in the buffer, and a committed word
+        # that is emitted again because attention jumped back.  Both align to almost no audio, so
+        # times and frames decide; text does not, because speakers repeat words.
         has_room = word.end - word.start > NO_ROOM_SECONDS and word.middle >= self._dropped_end
         is_ahead = max(word.frames) > self._last_frame
         return word.middle >= self._overlap_end and (is_ahead or has_room)

@@ -1,4 +1,4 @@
-"""Map the names of weights in each layout to ours, and tell the order of their rows."""
+"""Map the tensor names of each layout to voxmlx's, and flag rotary rows to be reordered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class WeightName:
     """
     The parameter that a tensor of a file holds, named as in the layout of voxmlx.
 
-    `halves` names the heads in which the two halves of rotary pairs are kept apart, if any.
+    `halves` is the head count by which separate halves of rotary pairs are interleaved; "" if they
+    already are.
     """
 
     name: str
@@ -157,5 +158,4 @@ def module_weight(name: str) -> WeightName | None:
 def layout_of(names: list[str]) -> Layout | None:
     """Return the layout of most of *names*, or None if none is known."""
     layouts = [weight.layout for name in names if (weight := module_weight(name)) is not None]
-    ranked: list[Layout] = sorted(LAYOUTS, key=layouts.count, reverse=True)
-    return ranked[0] if layouts else None
+    return max(layouts, key=layouts.count, default=None)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from wlk_serve.ray.settings import ReplicaSettings
 
-_FILL = 0.7  # target load of a replica, which leaves room for new sessions while another one starts
+_TARGET_LOAD = 0.7  # of a replica; leaves room for new sessions while another one starts
 _SPARE_REQUESTS = 16  # beyond the sessions: for the 503 of a full replica and for health checks
-_FLUSH_SECONDS = 60.0  # after the time limit of a session, for its last words
+_GRACE_SECONDS = 60.0  # after the time limit of a session, for its last words
 
 
 async def _forward(scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +48,7 @@ class Replica:
     def __init__(self, settings: ReplicaSettings) -> None:
         self._settings = settings
         self._drain: asyncio.Task[None] | None = None
-        self._loaded = ExitStack()
+        self._resources = ExitStack()
         registry = Registry()
         chosen = choose_settings(
             registry,
@@ -57,7 +57,7 @@ class Replica:
             language=settings.language,
             pairs=settings.options,
         )
-        self._service = self._loaded.enter_context(
+        self._service = self._resources.enter_context(
             loaded_service(
                 registry,
                 chosen,
@@ -99,8 +99,8 @@ class Replica:
 
     def __del__(self) -> None:
         """Close the model; Ray calls this when the replica stops."""
-        if hasattr(self, "_loaded"):  # missing if __init__ did not run
-            self._loaded.close()
+        if hasattr(self, "_resources"):  # missing if __init__ did not run
+            self._resources.close()
 
 
 def deployed(settings: ReplicaSettings) -> serve.Application:
@@ -111,14 +111,14 @@ def deployed(settings: ReplicaSettings) -> serve.Application:
         max_ongoing_requests=settings.max_sessions + _SPARE_REQUESTS,
         # Sockets in Ray's queue get no answer, so the queue is short; clients beyond it get 503.
         max_queued_requests=_SPARE_REQUESTS,
-        graceful_shutdown_timeout_s=settings.session_seconds + _FLUSH_SECONDS,
+        graceful_shutdown_timeout_s=settings.session_seconds + _GRACE_SECONDS,
         health_check_timeout_s=60.0,
         ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},
         user_config={"draining": False},
         autoscaling_config={
             "min_replicas": settings.min_replicas,
             "max_replicas": settings.max_replicas,
-            "target_ongoing_requests": _FILL * settings.max_sessions,
+            "target_ongoing_requests": _TARGET_LOAD * settings.max_sessions,
         },
     )
     return deployment.bind(settings)

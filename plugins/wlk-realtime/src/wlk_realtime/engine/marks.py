@@ -1,4 +1,4 @@
-"""The dialect of wlk-serve: replies to marks report all its backend decided, with exact times."""
+"""The dialect of wlk-serve, which answers each mark with all that was decoded up to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 class MarksDialect:
     """
-    A session at a wlk-serve; docs/serve.md describes its messages.
+    A session with a wlk-serve; docs/serve.md describes its messages.
 
     Every request ends with a mark, and the server answers with all that it decoded up to the mark.
     """
@@ -45,8 +45,8 @@ class MarksDialect:
         self._config = config
         self._model = model
         self._sent_samples = 0
-        self._marks = 0  # sent so far
-        self._answered = 0  # of these marks
+        self._sent_marks = 0
+        self._answered_marks = 0
         #: whether the server has accepted the configuration
         self.is_ready = False
         self._words: tuple[Word, ...] = ()
@@ -69,7 +69,7 @@ class MarksDialect:
     @property
     def is_answered(self) -> bool:
         """Whether the server has answered the last mark."""
-        return self._answered == self._marks
+        return self._answered_marks == self._sent_marks
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return an append, a commit if an utterance ends, and a mark."""
@@ -81,8 +81,8 @@ class MarksDialect:
             self._sent_samples += len(audio)
         if is_last:
             messages.append({"type": "input_audio_buffer.commit"})
-        self._marks += 1
-        messages.append({"type": "wlk.mark", "id": str(self._marks)})
+        self._sent_marks += 1
+        messages.append({"type": "wlk.mark", "id": str(self._sent_marks)})
         return [json.dumps(message) for message in messages]
 
     def receive(self, text: str | bytes) -> list[str]:
@@ -98,7 +98,7 @@ class MarksDialect:
         return []
 
     def take(self) -> Decoded:
-        """Return the answers to the marks since the last call."""
+        """Return the words since the last call, with the latest hypothesis and counters."""
         words, self._words = self._words, ()
         return attrs.evolve(self._state, words=words)
 
@@ -112,10 +112,9 @@ class MarksDialect:
     def _apply(self, message: Message) -> None:
         latest = self._sent_samples / SAMPLE_RATE
         name = message.get("id")
-        if not isinstance(name, str) or name != str(self._answered + 1) or self.is_answered:
-            raise ServerMessageError(
-                f"expected mark {self._answered + 1} of {self._marks}, got {shortened(name)}"
-            )
+        if name != str(self._answered_marks + 1) or self.is_answered:
+            expected = f"mark {self._answered_marks + 1} of {self._sent_marks}"
+            raise ServerMessageError(f"expected {expected}, got {shortened(name)}")
         records: Any = message.get("tokens")
         words = to_words(records, floor=self._last_start, latest=latest)
         codes = [record.get("language") for record in records]
@@ -133,7 +132,7 @@ class MarksDialect:
         stats = message.get("stats")
         items = stats.items() if isinstance(stats, dict) else ()
         counters = {name: n for name, n in items if isinstance(n, int) and n >= 0}
-        self._answered += 1
+        self._answered_marks += 1
         self._last_start = start
         self._words += words
         self._state = Decoded(

@@ -52,20 +52,20 @@ def transcribe_aligned(
     remainder_samples: int = 0,
 ) -> Passes[AlignedHypothesis]:
     """
-    Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
+    Return the words that follow *context* in up to 30 s of audio, float32[n] at 16 kHz.
 
     A single pass without timestamps yields the text and its times: dynamic time warping of the
     cross attention finds where each token begins and ends.  A token's frame is where its sound
     ends, corrected for the lag of the heads.  Simul-Whisper takes the most attended frame, which is
-    often in the pause after the word and so commits words later.  Calls share no state and ignore
-    *first_sample*, because the encoder output of earlier audio changes with the audio after it.
-    *static_prompt* precedes the audio throughout the stream.
+    often in the pause after the word and so commits words later.  Calls share no state, because
+    later audio changes the encoder output of earlier audio; *first_sample* and *remainder_samples*
+    are therefore unused.  *static_prompt* precedes the audio throughout the stream.
 
     Raises:
         ChoiceTooClose: rounding in a batched pass may have decided a choice.
 
     """
-    del first_sample, remainder_samples  # cuts lie between words
+    del first_sample, remainder_samples
     encoder_output, language, probability, work = yield from engine.encode(
         audio, options.context, language
     )

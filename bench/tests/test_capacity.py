@@ -163,7 +163,7 @@ def test_the_command_measures_and_reports(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr()
     report = json.loads(output.read_text(encoding="utf-8"))
     assert 0 == status
-    assert printed.err.startswith("at most 2 runs of 1 s")
+    assert printed.err.startswith("up to 2 runs of 1 s")
     assert "4 sessions: p99" in printed.err
     assert "sessions per core" in printed.out
     assert "from deadline" in printed.out

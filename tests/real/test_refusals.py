@@ -26,7 +26,7 @@ def line_of(raised):
 
 @pytest.mark.parametrize("backend", FORMATS)
 def test_truncated_weights_are_refused(backend, tmp_path):
-    """The error for half a download names a tensor that lies outside of the file."""
+    """The error for half a download names a tensor that lies outside the file."""
     model, weights = FORMATS[backend]
     for path in (MODELS / model).iterdir():
         (tmp_path / path.name).symlink_to(path.resolve())
@@ -36,7 +36,7 @@ def test_truncated_weights_are_refused(backend, tmp_path):
 
     with pytest.raises(ModelNotFoundError) as raised:
         load_backend(backend, str(tmp_path))
-    assert "lies outside of the file" in line_of(raised)
+    assert "lies outside the file" in line_of(raised)
 
 
 @pytest.mark.parametrize("backend", FORMATS)

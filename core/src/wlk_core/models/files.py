@@ -171,7 +171,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
         (first, end), size = tensor.data_offsets, math.prod(tensor.shape)
         free -= end - first
         if not 0 <= first <= end <= data_bytes or end - first != size * ITEM_BYTES[tensor.dtype]:
-            raise _damaged(path, f"the tensor {name} lies outside of the file")
+            raise _damaged(path, f"the tensor {name} lies outside the file")
         table[name] = TensorHeader(tensor.dtype, tuple(tensor.shape))
     if free < 0:
         raise _damaged(path, "its tensors overlap")

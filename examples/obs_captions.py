@@ -33,7 +33,7 @@ def speak(connection: Any, recording: str | None) -> None:
 
 
 def caption(address: str, path: Path, recording: str | None = None) -> None:
-    """Update a file until the audio ends; a text source of OBS reads it after every change."""
+    """Update a file until the audio ends; OBS reads it after every change."""
     key = os.environ.get("OPENAI_API_KEY", "none")
     with OpenAI(base_url=address, api_key=key) as client, client.realtime.connect() as connection:
         threading.Thread(target=speak, args=(connection, recording), daemon=True).start()

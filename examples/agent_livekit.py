@@ -12,7 +12,7 @@ from livekit.agents.utils import http_context
 from livekit.plugins import deepgram
 import numpy as np
 
-from wlk_core.audio import decode_file, rechunk
+from wlk_live.audio import decode_file, rechunk
 
 RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 20

@@ -13,8 +13,8 @@ from typing import Any
 
 from openai import OpenAI
 
-from wlk_core.audio import decode_file, rechunk
-from wlk_core.microphone import Microphone
+from wlk_live.audio import decode_file, rechunk
+from wlk_live.microphone import Microphone
 
 RATE = 16_000
 LINES, WIDTH = 2, 42  # usual for subtitles

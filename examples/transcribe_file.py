@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from wlk_core import Commit, load_backend
-from wlk_core.audio import decode_file
+from wlk_core import load_backend
+from wlk_live import Commit
+from wlk_live.audio import decode_file
 
 if len(sys.argv) != 4:  # noqa: PLR2004 -- this script and three arguments
     sys.exit("usage: python transcribe_file.py talk.flac faster-whisper base")

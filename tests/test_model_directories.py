@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from model_attacks import TARGETS, attacks, copied, set_value
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, WLKError, load_backend
-from wlk_core.frameworks.memory import physical_memory
 from wlk_core.registry import Registry, missing_requirements
+from wlk_frameworks.memory import physical_memory
 
 IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
 EXAMPLES = 300 if IS_FULL else 8

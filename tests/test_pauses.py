@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import connected_digits, partition, silence
-from wlk_core import Session, SilenceSpan, load_backend
+from wlk_core import load_backend
 from wlk_core.errors import BackendUnavailable
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.registry import Registry
-from wlk_core.session import Commit, End
-from wlk_core.vad import SilenceGate, SileroDetector
+from wlk_live import Session, SilenceSpan
+from wlk_live.session import Commit, End
+from wlk_live.vad import SilenceGate, SileroDetector
 
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 60.0)  # seconds
 QUICK = "faster-whisper"  # the only backend without WLK_FULL=1

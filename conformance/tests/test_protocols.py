@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("wlk_serve")
 
 from wlk_conformance.protocols import RULES, Client, PlayedSession, PlayedStream, broken_rules, main
-from wlk_core.errors import SessionOverloaded
-from wlk_core.session import Commit, Endpoint, Failure
+from wlk_live.errors import SessionOverloaded
+from wlk_live.session import Commit, Endpoint, Failure
 from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
 
 

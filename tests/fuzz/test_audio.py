@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from wlk_core import AudioFormatError
-from wlk_core.audio import audio_duration, decode_file
+from wlk_live.audio import audio_duration, decode_file
 
 from .cases import cases, damaged
 

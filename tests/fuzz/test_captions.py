@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ASRToken
-from wlk_core.segments import segments_from_tokens, srt_text, vtt_text
+from wlk_live.captions.segments import segments_from_tokens, srt_text, vtt_text
 
 from .cases import cases
 

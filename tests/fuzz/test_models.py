@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ModelNotFoundError
-from wlk_core.models import read_json_table, read_safetensors_header
+from wlk_frameworks.checkpoints import read_json_table, read_safetensors_header
 
 from .cases import cases, damaged
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import OptionError
-from wlk_core.config import read_config
 from wlk_core.options import Option, parse_pairs
 from wlk_core.registry import Registry
+from wlk_live.config import read_config
 
 from .cases import cases, damaged
 

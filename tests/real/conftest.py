@@ -12,7 +12,7 @@ import pytest
 from wlk_conformance.compare import letters
 from wlk_conformance.testing import StreamDriver
 from wlk_core import load_backend
-from wlk_core.audio import decode_file
+from wlk_live.audio import decode_file
 
 FOLDER = os.environ.get("WLK_REAL")  # written by tools/real
 MODELS = Path(FOLDER or "none") / "models"

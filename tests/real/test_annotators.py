@@ -12,10 +12,10 @@ from wlk_bench.annotators.turns import pauses_of
 from wlk_bench.data import Sample
 from wlk_bench.reference import Reference, ReferenceTurn
 from wlk_conformance.testing import load_clip
-from wlk_core.audio import decode_file
 from wlk_core.registry import Registry
-from wlk_core.session import Commit, Endpoint, Session, SpeakerTurn
-from wlk_core.vad import silence_gate
+from wlk_live.audio import decode_file
+from wlk_live.session import Commit, Endpoint, Session, SpeakerTurn
+from wlk_live.vad import silence_gate
 
 from .conftest import FOLDER, MODELS, RECORDINGS, loaded
 

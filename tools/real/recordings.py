@@ -29,7 +29,7 @@ import numpy as np
 from scipy.signal import butter, fftconvolve, resample_poly, sosfilt
 
 from wlk_core import SAMPLE_RATE
-from wlk_core.audio import decode_file
+from wlk_live.audio import decode_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,9 +11,9 @@ import attrs
 
 from wlk_bench.environment import resident_bytes
 from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedText
-from wlk_core.audio import rechunk
 from wlk_core.errors import BackendError
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, WorkCounters
+from wlk_live.audio import rechunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -23,8 +23,8 @@ from starlette.datastructures import Headers, QueryParams
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.plugins import BackendSpec, Option
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Endpoint, Failure, HypothesisChange, Marked, SpeechStarted
 from wlk_core.tokens import ASRToken, Transcript
+from wlk_live.session import Commit, End, Endpoint, Failure, HypothesisChange, Marked, SpeechStarted
 from wlk_serve.protocols import (
     Handshake,
     ModelCard,
@@ -39,7 +39,7 @@ from wlk_serve.protocols import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wlk_core.session import Event
+    from wlk_live.session import Event
     from wlk_serve.protocols import Message, StreamSettings
 
 _BLOCKS = 10  # blocks per second; each is a word or silence

@@ -20,9 +20,9 @@ from wlk_conformance.testing import (
     silence,
 )
 from wlk_core import SAMPLE_RATE
-from wlk_core.audio import decode_file
 from wlk_core.errors import OptionError
 from wlk_core.streaming import Word
+from wlk_frameworks.recordings import read_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,7 @@ class OpenSpeech:
         for path in sorted(path for end in AUDIO for path in folder.glob(f"*{end}")):
             script = path.with_suffix(".txt")
             if script.exists() and (text := script.read_text(encoding="utf-8").strip()):
-                audio = np.concatenate(list(decode_file(path)))
+                audio = read_recording(path)
                 words = (Word(0.0, len(audio) / SAMPLE_RATE, f" {text}"),)
                 recordings.append(Stimulus(audio=audio, words=words, recipe=path.name))
         if not recordings:

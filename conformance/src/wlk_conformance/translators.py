@@ -9,13 +9,13 @@ import attrs
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.registry import Registry
-from wlk_core.session import Commit, Failure, Session, Translation
 from wlk_core.tokens import ASRToken
+from wlk_live.session import Commit, Failure, Session, Translation
 
 if TYPE_CHECKING:
     from wlk_core.plugins import Translator
-    from wlk_core.session import Event
     from wlk_core.tokens import TranslatedText
+    from wlk_live.session import Event
 
 _SPEECH = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
 

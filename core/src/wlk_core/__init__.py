@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wlk_core._lazy import lazy_names
+from wlk_core.lazy import lazy_names
 
 _load, __dir__, __all__ = lazy_names(__name__, __file__)
 

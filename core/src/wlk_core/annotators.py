@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
 
-from wlk_core.options import PluginSpec
+from wlk_core.options import ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +111,7 @@ class TurnDetector(Annotator, Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class AnnotatorSpec(PluginSpec):
+class AnnotatorSpec(ModelSpec):
     """
     The declaration of an annotator, whose loader is called for each session.
 

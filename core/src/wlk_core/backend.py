@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import attrs
 
 from wlk_core.errors import OptionError
 from wlk_core.languages import find_language
-from wlk_core.options import Option, OptionValues, PluginSpec, as_tuple, resolve_options
+from wlk_core.options import ModelSpec, Option, OptionValues, as_tuple, resolve_options
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     It stores no stream state.  Use it as a context manager, or call `close()`.
-    `wlk_core.session` has `transcribe`, `stream` and `astream` for any backend;
+    `wlk_live.session` has `transcribe`, `stream` and `astream` for any backend;
     `wlk_core.plugins.LoadedBackend`, which implements all of this for an engine, has them as
     methods.
     """
@@ -79,10 +79,10 @@ class Backend(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class BackendSpec(PluginSpec):
+class BackendSpec(ModelSpec):
     """A backend as its plugin declares it."""
 
-    kind: ClassVar = "backend"
+    kind: Literal["backend"] = "backend"
 
     #: What its streams can do; see Capability.
     capabilities: frozenset[Capability] = attrs.field(default=frozenset(), converter=as_tuple)

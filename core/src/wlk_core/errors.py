@@ -11,8 +11,6 @@ The errors that this project raises, as one tree.
     x StreamBroken        the engine failed too often: this stream is over
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
-  x SessionOverloaded     more audio or more sessions than are accepted
-  x AudioDeviceError      a microphone that is absent, busy or refused
 """
 
 from __future__ import annotations
@@ -84,11 +82,3 @@ class StreamClosed(WLKError):  # noqa: N818 -- names the state the stream is in
 
 class ConcurrentCallError(WLKError):
     """Another exclusive call of the same stream is running; this one changed nothing."""
-
-
-class SessionOverloaded(WLKError):  # noqa: N818 -- names the state the session is in
-    """No more audio can be queued, or no more sessions are accepted; nothing was changed."""
-
-
-class AudioDeviceError(WLKError):
-    """No audio can be captured: the library or the device is absent, busy or refuses the rate."""

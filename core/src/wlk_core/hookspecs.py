@@ -1,26 +1,28 @@
-"""The hooks through which plugins provide backends and annotators."""
+"""The hooks through which plugins provide backends, annotators and commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wlk_core.annotators import AnnotatorSpec
     from wlk_core.backend import BackendSpec
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from wlk_core.options import PluginSpec
 
 API_VERSION: Final = 1  #: the version of this wlk-core's plugin API
 API_FLOOR: Final = 1  #: the oldest version that it still accepts
 PROJECT: Final = "wlk"  #: the pluggy project
-ENTRY_POINT_GROUP: Final = "wlk.plugins"  #: where distributions declare their plugin modules
+#: Where distributions declare their plugin modules.  An entry point is named after what the module
+#: offers: a backend's or annotator's name, "command.NAME" or "protocol.NAME".  A module of further
+#: hook specifications is declared as "hookspecs.NAME".
+ENTRY_POINT_GROUP: Final = "wlk.plugins"
 
-# The casts keep the decorated signature visible to type checkers (pluggy#191).
-hookspec = cast("Callable[[F], F]", pluggy.HookspecMarker(PROJECT))
-hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker(PROJECT))
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
@@ -46,3 +48,12 @@ def wlk_translators() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  #
 @hookspec
 def wlk_turn_detectors() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
     """Return the turn detectors this plugin provides, of kind "turn-detector"."""
+
+
+@hookspec
+def wlk_commands() -> Iterable[PluginSpec]:  # type: ignore[empty-body]  # as above
+    """
+    Return the commands this plugin adds to ``wlk-core``, of kind "command".
+
+    `PluginSpec.load` names a `click.Command`, which is imported when the command is used.
+    """

@@ -9,7 +9,6 @@ import attrs
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls, engine_errors
 from wlk_core.online.stream import OnlineStream
-from wlk_core.session import astream, stream, transcribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +33,8 @@ class LoadedBackend(Generic[E]):
     """
     A Backend made of a spec, an engine and two functions that know the engine.
 
-    It checks arguments, opens streams, transcribes recordings and live audio with them, warms up,
-    closes, and counts its engine calls (`engine_calls`).  A plugin provides:
+    It checks arguments, opens streams, warms up, closes, and counts its engine calls
+    (`engine_calls`).  A plugin provides:
 
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
       OptionError, and returns a function that creates a Recognizer.  That function is called once
@@ -59,10 +58,9 @@ class LoadedBackend(Generic[E]):
         self.engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
-        self.model: str | None = None  #: as the caller named it; the registry sets it
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.spec.name} {self.model or self.spec.default_model}>"
+        return f"<{type(self).__name__} {self.spec.name}>"
 
     @property
     def engine(self) -> E:
@@ -86,11 +84,6 @@ class LoadedBackend(Generic[E]):
         with engine_errors(f"{self.spec.name} could not open a stream"):
             make_recognizer = self._open_stream(engine, config, self.engine_calls)
         return OnlineStream(make_recognizer)
-
-    # The functions of wlk_core.session, which take any backend, as methods.
-    transcribe = transcribe
-    stream = stream
-    astream = astream
 
     def warmup(self) -> None:
         """Run the model once; see Backend.  The engine's errors propagate unchanged."""

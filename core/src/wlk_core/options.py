@@ -156,14 +156,36 @@ class Option:
 
 @attrs.frozen(kw_only=True)
 class PluginSpec:
-    """What the specs of backends and annotators have in common; constant data."""
+    """
+    What a plugin offers, as constant data: a command or a protocol, or a model's `ModelSpec`.
 
-    name: str  #: what users type, also the name of the entry point
+    `load` is resolved only when the offer is used.
+    """
+
+    name: str  #: what users type
     api: int  #: the version of the plugin API that the spec was written for, a literal number
     summary: str  #: one line
-    #: The loader, as "package.module:function".  The registry imports it when a model is loaded,
-    #: and calls ``load(spec, model, **options)``, which returns the backend or annotator.
+    kind: str  #: "command", "protocol", or the kind of a `ModelSpec`
+    #: What is offered, as "package.module:attribute": the click command, what the host of a
+    #: protocol asks for, or a model's loader.
     load: str
+
+    def __attrs_post_init__(self) -> None:
+        check_fields(self)
+        if not _NAME.fullmatch(self.name):
+            kind = type(self).__name__
+            raise ValueError(f"{kind}: expected name as {_NAME.pattern}, got {shown(self.name)}")
+
+
+@attrs.frozen(kw_only=True)
+class ModelSpec(PluginSpec):
+    """
+    What the specs of backends and annotators have in common; constant data.
+
+    `load` names a loader.  The registry imports it when a model is loaded, and calls
+    ``load(spec, model, **options)``, which returns the backend or annotator.
+    """
+
     #: Every option that the loader or a stream takes, declared once.
     options: tuple[Option, ...] = attrs.field(default=(), converter=as_tuple)
     #: The language codes that a stream can be forced to or detect, or that a translator writes.
@@ -179,12 +201,6 @@ class PluginSpec:
     #: The distributions needed at run time, each with the command that installs it.  They are
     #: looked up in package metadata.
     requires: Mapping[str, str] = attrs.field(factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        check_fields(self)
-        if not _NAME.fullmatch(self.name):
-            kind = type(self).__name__
-            raise ValueError(f"{kind}: expected name as {_NAME.pattern}, got {shown(self.name)}")
 
 
 class OptionValues(NamedTuple):

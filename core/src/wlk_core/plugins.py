@@ -7,6 +7,6 @@ without importing numpy or a framework.  The stub beside this file lists the nam
 
 from __future__ import annotations
 
-from wlk_core._lazy import lazy_names
+from wlk_core.lazy import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -32,7 +32,9 @@ from wlk_core.online.recognizer import Hypothesis as Hypothesis
 from wlk_core.online.recognizer import Recognizer as Recognizer
 from wlk_core.online.recognizer import Step as Step
 from wlk_core.online.stream import OnlineStream as OnlineStream
+from wlk_core.options import ModelSpec as ModelSpec
 from wlk_core.options import Option as Option
+from wlk_core.options import PluginSpec as PluginSpec
 from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import WorkCounters as WorkCounters

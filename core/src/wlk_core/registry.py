@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import nullcontext
 import difflib
 import importlib
 from importlib import metadata
@@ -11,40 +11,32 @@ from itertools import chain
 import json
 import os
 from pathlib import Path
-import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pluggy
 
 from wlk_core import hookspecs
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
-from wlk_core.options import PluginSpec, resolve_options
+from wlk_core.options import ModelSpec, PluginSpec, resolve_options
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
     from importlib.metadata import EntryPoint
 
-    from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
-    from wlk_core.backend import BackendSpec
-    from wlk_core.loaded_backend import LoadedBackend
+    from wlk_core.annotators import AnnotatorKind
+    from wlk_core.backend import Backend, BackendSpec
 
-Spec: TypeAlias = "BackendSpec | AnnotatorSpec"
+# A plugin module imports nothing heavy, so one that takes this long to import hangs.
+_MAX_IMPORT_SECONDS = 30.0
 
-_IMPORTING = threading.RLock()  # held while a plugin is imported; it may import another one
-
-_KINDS = {  # the kind of spec that each hook returns
-    "wlk_backends": "backend",
-    "wlk_diarizers": "diarizer",
-    "wlk_translators": "translator",
-    "wlk_turn_detectors": "turn-detector",
-}
-
-# The prefix of a command's entry point.  Its module is imported only when the command is used.
-_COMMAND = "command."
+_SPECIFICATIONS = "hookspecs."  # entry points of further hook specifications
+# Backends and annotators have entry points of their own name, other kinds of "KIND.NAME".
+_PREFIXED_KINDS = ("command", "protocol")
 
 
 @attrs.frozen(kw_only=True)
@@ -54,18 +46,12 @@ class PluginInfo:
     names: tuple[str, ...]  #: its entry points, sorted; each is named after what it offers
     distribution: str  #: the distribution that declares it; "unknown" without metadata
     version: str
-    specs: tuple[Any, ...] = ()  #: what it offers, each a Spec
+    specs: tuple[PluginSpec, ...] = ()  #: what it offers
     error: str | None = None  #: why it could not be loaded, one line
 
-    @property
-    def backends(self) -> tuple[BackendSpec, ...]:
-        """The backends that it offers."""
-        return tuple(spec for spec in self.specs if spec.kind == "backend")
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """The names of the commands that it adds to ``wlk-core``."""
-        return tuple(n.removeprefix(_COMMAND) for n in self.names if n.startswith(_COMMAND))
+    def offers(self, kind: str) -> tuple[Any, ...]:
+        """Return the specs of *kind* that it offers."""
+        return tuple(spec for spec in self.specs if spec.kind == kind)
 
     @property
     def title(self) -> str:
@@ -85,29 +71,56 @@ class Registry:
     """
     The plugins of this environment, each loaded once and only when it is needed.
 
-    `entry_points` replaces what the installed distributions declare, for tests and embedders.
+    A plugin that cannot be imported, or whose hooks raise or do not return, is recorded as broken,
+    and all others work; with WLK_STRICT_PLUGINS=1 its error is raised.
+
+    Args:
+        entry_points: replace what the installed distributions declare, for tests and embedders.
+        guard: makes a context that is entered while a plugin's code runs, for example to redirect
+            what it prints.
+
     """
 
-    def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
+    def __init__(
+        self,
+        entry_points: Iterable[EntryPoint] | None = None,
+        *,
+        guard: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         if entry_points is None:
             entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
-        self._installed = _plugins(entry_points)
+        points = list(entry_points)
+        #: The plugin manager, with the hook specifications of the core and of installed hosts.
+        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self.manager.add_hookspecs(hookspecs)
+        self.guard = guard  #: may be replaced
+        self._installed = _plugins(points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
+        self._loading = threading.RLock()  # held while a plugin is imported
+        with guard():
+            for point in points:
+                if point.name.startswith(_SPECIFICATIONS):
+                    self.manager.add_hookspecs(point.load())
 
     def load_command(self, name: str, kind: type) -> Any:
         """Import the command *name*, a *kind*; None if no plugin offers it.  Raises as `spec`."""
-        offers = [plugin for plugin in self._installed if name in plugin[0].commands]
-        if not offers:
+        if not any(f"command.{name}" in info.names for info, _ in self._installed):
             return None
-        info, point = _only("command", name, offers)
+        return self.load_object(self._find("command", name)[1], kind, "a command")
+
+    def load_object(self, spec: PluginSpec, kind: Any, expected: str) -> Any:
+        """Return what *spec* names in `load`, a *kind*; BackendUnavailable if it cannot be used."""
         try:
-            with redirect_stdout(sys.stderr):  # as in `_load`
-                return _member(point.load(), name, "a command", kind)
+            with self.guard():
+                return _resolved(spec, kind, expected)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:  # as in `_load`
-            failure = attrs.evolve(info, error=reason(error)).failure
-            raise BackendUnavailable(f"command {name} cannot be used: {failure}") from error
+            plugin = self._find(spec.kind, spec.name)[0]
+            failure = attrs.evolve(plugin, error=reason(error)).failure
+            raise BackendUnavailable(
+                f"{spec.kind} {spec.name} cannot be used: {failure}"
+            ) from error
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -115,18 +128,22 @@ class Registry:
 
     def specs(self) -> tuple[BackendSpec, ...]:
         """Return every backend that only one plugin offers, sorted by name; loads all plugins."""
-        specs = [spec for plugin in self.plugins() for spec in plugin.backends]
+        return self.offers("backend")
+
+    def offers(self, kind: str) -> tuple[Any, ...]:
+        """Return every spec of *kind* that only one plugin offers, sorted by name."""
+        specs = [spec for plugin in self.plugins() for spec in plugin.offers(kind)]
         names = [spec.name for spec in specs]
         unique = (spec for spec in specs if names.count(spec.name) == 1)
         return tuple(sorted(unique, key=lambda spec: spec.name))
 
     def fault(self, plugin: PluginInfo) -> str | None:
-        """Return why *plugin*, or a backend that it offers, cannot be used; None if all can."""
+        """Return why *plugin*, or something that it offers, cannot be used; None if all can."""
         if plugin.error is not None:
             return plugin.failure
         try:
-            for spec in plugin.backends:
-                self.spec(spec.name)
+            for spec in plugin.specs:
+                self._find(spec.kind, spec.name)
         except BackendUnavailable as error:
             return str(error)
         return None
@@ -140,10 +157,15 @@ class Registry:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
         return self._find("backend", name)[0]
 
-    def model_spec(self, name: str) -> BackendSpec | AnnotatorSpec:
+    def model_spec(self, name: str) -> ModelSpec:
         """Return the annotator or backend called *name*, for its models; raises as `spec`."""
         named = [self._load(*plugin) for plugin in self._installed if name in plugin[0].names]
-        specs = [spec for info in named for spec in info.specs if spec.name == name]
+        specs = [
+            spec
+            for info in named
+            for spec in info.specs
+            if spec.name == name and isinstance(spec, ModelSpec)
+        ]
         return specs[0] if specs else self.spec(name)
 
     def usable(self) -> tuple[BackendSpec, ...]:
@@ -169,7 +191,7 @@ class Registry:
 
     def load_backend(
         self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
-    ) -> LoadedBackend[Any]:
+    ) -> Backend:
         """
         Load a model with the backend called *name*.
 
@@ -182,9 +204,7 @@ class Registry:
             ModelNotFoundError: the model is not local and cannot be fetched.
 
         """
-        backend: LoadedBackend[Any] = self._open("backend", name, model, options)
-        if model is not None and hasattr(backend, "model"):
-            backend.model = os.fspath(model)
+        backend: Backend = self._open("backend", name, model, options)
         return backend
 
     def load_annotator(
@@ -208,10 +228,10 @@ class Registry:
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
         if ref is not None and not (isinstance(ref, str) and ref):
             raise OptionError(f"a model is a name or a path, got {shown(model)}")
-        module, _, function = spec.load.partition(":")
         try:
-            loader = _member(importlib.import_module(module), function, "a function", Callable)
-            loaded = loader(spec, spec.default_model if ref is None else ref, **options)
+            with self.guard():
+                loader = _resolved(spec, Callable, "a function")
+                loaded = loader(spec, spec.default_model if ref is None else ref, **options)
         except (WLKError, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -231,26 +251,25 @@ class Registry:
     def _find(self, kind: str, name: str) -> tuple[PluginInfo, Any]:
         # Entry points are named after what they offer, so `--backend NAME` imports one plugin.
         # If none has the name, every plugin is imported.
-        named = [plugin for plugin in self._installed if name in plugin[0].names]
+        point = f"{kind}.{name}" if kind in _PREFIXED_KINDS else name
+        named = [plugin for plugin in self._installed if point in plugin[0].names]
         for candidates in (named, self._installed):
             plugins = [self._load(*each) for each in candidates]
-            specs = [(info, spec) for info in plugins for spec in info.specs]
-            if offers := [each for each in specs if (each[1].kind, each[1].name) == (kind, name)]:
-                return _only(kind, name, offers)
+            offers = [(info, each) for info in plugins for each in info.offers(kind)]
+            if found := [offer for offer in offers if offer[1].name == name]:
+                return _only(kind, name, found)
             broken = [info for info in plugins if info.error is not None]
             if broken and candidates is named:
                 raise BackendUnavailable(f"{kind} {name} cannot be used: {broken[0].failure}")
         raise self._refusal(kind, name)
 
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
-        if info.commands:
-            return info
-        if point not in self._loaded:
-            # Standard output is for the caller's results, not for what a plugin prints at import.
-            # One import at a time: two that overlap could leave it redirected for good.
-            with _IMPORTING, redirect_stdout(sys.stderr):
+        with self._loading, self.guard():
+            if point not in self._loaded:
                 try:
-                    self._loaded[point] = _read(info, point.load())
+                    self._loaded[point] = _within(
+                        _MAX_IMPORT_SECONDS, lambda: self._read(info, point)
+                    )
                 except KeyboardInterrupt:
                     raise
                 # A plugin can raise anything at import: some exit if a device is missing, and
@@ -262,8 +281,28 @@ class Registry:
                     self._loaded[point] = attrs.evolve(info, error=reason(error))
         return self._loaded[point]
 
+    def _read(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
+        plugin = point.load()
+        self.manager.register(plugin, point.value)
+        hooks = self.manager.get_hookcallers(plugin) or []
+        implementations = [
+            (hook, each)
+            for hook in hooks
+            for each in hook.get_hookimpls()
+            if each.plugin is plugin and (hook.spec is not None or not each.optionalhook)
+        ]
+        known = ", ".join(sorted(each for each in vars(self.manager.hook) if each[:4] == "wlk_"))
+        if not hooks:
+            raise BackendUnavailable(f"it implements none of the hooks {known}")
+        specs: list[PluginSpec] = []
+        for hook, implementation in implementations:
+            if hook.spec is None:
+                raise BackendUnavailable(f"no hook is called {hook.name}; expected some of {known}")
+            specs += _checked(hook.name, implementation.function())
+        return attrs.evolve(info, specs=tuple(specs))
+
     def _ranked(self) -> list[BackendSpec]:
-        specs = chain.from_iterable(plugin.backends for plugin in self.plugins())
+        specs = chain.from_iterable(plugin.offers("backend") for plugin in self.plugins())
         preferred = [spec for spec in specs if spec.preference is not None]
         return sorted(preferred, key=lambda spec: (-(spec.preference or 0), spec.name))
 
@@ -287,9 +326,7 @@ class Registry:
         return BackendUnavailable("; ".join(parts))
 
 
-def load_backend(
-    name: str, model: str | os.PathLike[str] | None = None, **options: Any
-) -> LoadedBackend[Any]:
+def load_backend(name: str, model: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
     """
     Load a model with an installed backend; use it as a context manager or close it.
 
@@ -316,10 +353,10 @@ def no_backend() -> str:
 def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
     # A module is one plugin, however much it offers.  An editable install beside a wheel lists
     # every entry point twice.
-    grouped: dict[tuple[str, bool], dict[str, EntryPoint]] = {}
+    grouped: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points:
-        key = (point.value, point.name.startswith(_COMMAND))
-        grouped.setdefault(key, {}).setdefault(point.name, point)
+        if not point.name.startswith(_SPECIFICATIONS):
+            grouped.setdefault(point.value, {}).setdefault(point.name, point)
     plugins = []
     for points in grouped.values():
         names = tuple(sorted(points))
@@ -331,24 +368,39 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
 
 
-def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
-    manager.register(plugin)
-    if not manager.get_hookcallers(plugin):
-        raise BackendUnavailable(f"it implements none of the hooks {', '.join(_KINDS)}")
-    specs: list[Any] = []
-    for hook, kind in _KINDS.items():
-        for spec in chain.from_iterable(getattr(manager.hook, hook)()):
-            if not isinstance(spec, PluginSpec) or getattr(spec, "kind", None) != kind:
-                raise BackendUnavailable(f"expected {kind}s from {hook}, got {shown(spec)}")
-            if not hookspecs.API_FLOOR <= spec.api <= hookspecs.API_VERSION:
-                raise BackendUnavailable(
-                    f"{kind} {spec.name!r} needs plugin API {spec.api}, but this wlk-core "
-                    f"supports {hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
-                )
-            specs.append(spec)
-    return attrs.evolve(info, specs=tuple(specs))
+def _within(seconds: float, call: Callable[[], PluginInfo]) -> PluginInfo:
+    """Return what *call* returns or raises; BackendUnavailable if it takes more than *seconds*."""
+    answers: list[PluginInfo | BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
+            answers.append(error)
+
+    thread = threading.Thread(target=run, name="wlk plugin import", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not answers:
+        raise BackendUnavailable(f"it did not answer within {seconds:.0f} seconds")
+    if isinstance(answers[0], BaseException):
+        raise answers[0]
+    return answers[0]
+
+
+def _checked(hook: str, offered: Any) -> list[PluginSpec]:
+    """Return the specs that an implementation of *hook* returned; BackendUnavailable for others."""
+    kind = hook.removeprefix("wlk_").removesuffix("s").replace("_", "-")
+    specs = list(offered)
+    for spec in specs:
+        if not isinstance(spec, PluginSpec) or spec.kind != kind:
+            raise BackendUnavailable(f"expected {kind}s from {hook}, got {shown(spec)}")
+        if not hookspecs.API_FLOOR <= spec.api <= hookspecs.API_VERSION:
+            raise BackendUnavailable(
+                f"{kind} {spec.name!r} needs plugin API {spec.api}, but this wlk-core "
+                f"supports {hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
+            )
+    return specs
 
 
 def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tuple[PluginInfo, Any]:
@@ -362,7 +414,7 @@ def _only(kind: str, name: str, offers: Sequence[tuple[PluginInfo, Any]]) -> tup
     return offers[0]
 
 
-def missing_requirements(spec: Spec) -> dict[str, str]:
+def missing_requirements(spec: ModelSpec) -> dict[str, str]:
     """Return the distributions that *spec* requires but metadata lacks, with install commands."""
     missing = {}
     for name, command in spec.requires.items():
@@ -373,16 +425,19 @@ def missing_requirements(spec: Spec) -> dict[str, str]:
     return missing
 
 
-def _member(module: Any, name: str, expected: str, kind: Any) -> Any:
-    member = getattr(module, name, None)
+def _resolved(spec: PluginSpec, kind: Any, expected: str) -> Any:
+    """Import what *spec* names in `load`; ImportError unless it is a *kind*."""
+    name, _, attribute = spec.load.partition(":")
+    module = importlib.import_module(name)
+    member = getattr(module, attribute, None)
     if not isinstance(member, kind):
-        found = f"got {shown(member)}" if hasattr(module, name) else "which has none"
-        text = f"expected {expected} {name!r} in {module.__name__}, {found}"
-        raise ImportError(text, name=module.__name__)  # noqa: TRY004 -- as if it were absent
+        found = f"got {shown(member)}" if hasattr(module, attribute) else "which has none"
+        text = f"expected {expected} {attribute!r} in {name}, {found}"
+        raise ImportError(text, name=name)  # noqa: TRY004 -- as if it were absent
     return member
 
 
-def _unusable(spec: Spec, error: BaseException, distribution: str) -> BackendUnavailable:
+def _unusable(spec: ModelSpec, error: BaseException, distribution: str) -> BackendUnavailable:
     root = error
     while root.__cause__ is not None:  # frameworks wrap failing imports
         root = root.__cause__

@@ -19,8 +19,8 @@ import pytest
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
-from wlk_core.microphone import Captured
-from wlk_core.vad import silence_gate
+from wlk_live.microphone import Captured
+from wlk_live.vad import silence_gate
 
 PLUGIN = """
 TOY = spec(
@@ -279,8 +279,8 @@ def microphone(monkeypatch):
         # An array is cut into blocks as long as those of a device.
         is_audio = isinstance(script, np.ndarray)
         opened = ScriptedMicrophone(partition(script, 0.05) if is_audio else script)
-        monkeypatch.setattr("wlk_core.microphone.find_device", lambda _name: {})
-        monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
+        monkeypatch.setattr("wlk_live.microphone.find_device", lambda _name: {})
+        monkeypatch.setattr("wlk_live.microphone.Microphone", lambda _device: opened)
         return opened
 
     return install

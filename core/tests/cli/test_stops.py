@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from wlk_core.cli.stops import STOPS, Stopped, Stops
-from wlk_core.cli.transcribe import SUFFIXES
-from wlk_core.cli.writers import Output
+from wlk_live.cli.transcribe import SUFFIXES
+from wlk_live.cli.writers import Output
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]

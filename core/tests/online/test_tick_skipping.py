@@ -9,8 +9,8 @@ import pytest
 
 from wlk_conformance.testing import partition, silence
 from wlk_conformance.testing.coded_audio import LoudIsSpeech
-from wlk_core.session import Commit, End, Lag, Session
-from wlk_core.vad import SilenceGate
+from wlk_live.session import Commit, End, Lag, Session
+from wlk_live.vad import SilenceGate
 
 
 def tokens_of(events):

@@ -21,7 +21,7 @@ from wlk_core import (
     SupportsSpeakerTurns,
     Transcript,
 )
-from wlk_core.session import (
+from wlk_live.session import (
     AudioGap,
     Commit,
     End,

@@ -28,7 +28,7 @@ def load_mlx(directory, dtype="float32"):
     pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
     import mlx.core as mx  # noqa: PLC0415 -- not everywhere
 
-    from wlk_core.frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
+    from wlk_frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
     from wlk_qwen3_simul.mlx.checkpoint import load_model  # noqa: PLC0415 -- imports MLX
 
     with shared_stream("cpu", install_hint="").acquire():

@@ -35,7 +35,7 @@ def network(request, checkpoint, model):
         return TorchNetwork(model, alignment_heads=HEADS)
     mx = pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
     pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
-    from wlk_core.frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
+    from wlk_frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
     from wlk_qwen3_simul.mlx.checkpoint import load_model as load_mlx  # noqa: PLC0415 -- imports MLX
     from wlk_qwen3_simul.mlx.network import MlxNetwork  # noqa: PLC0415 -- imports MLX
 

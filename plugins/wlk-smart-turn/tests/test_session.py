@@ -8,8 +8,8 @@ import pytest
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import partition, silence
 from wlk_conformance.testing.coded_audio import CodedToken, LoudIsSpeech, encode
-from wlk_core.session import Commit, Endpoint, Failure, Session
-from wlk_core.vad import SilenceGate
+from wlk_live.session import Commit, Endpoint, Failure, Session
+from wlk_live.vad import SilenceGate
 
 FIRST, SECOND = 4, 12  # words before and after the pause within the turn
 PAUSE = 0.8  # seconds

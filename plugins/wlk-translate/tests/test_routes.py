@@ -12,12 +12,12 @@ pytest.importorskip("wlk_serve", reason="pip install 'wlk-translate[serve]'")
 
 from wlk_conformance.protocols import CARD, RULES, Client, PlayedSession, SilentStream
 from wlk_core.errors import BackendError
-from wlk_core.session import Commit, Failure, Translation
 from wlk_core.tokens import ASRToken, TranslatedText
+from wlk_live.session import Commit, Failure, Translation
 from wlk_serve.protocols import RequestError
-from wlk_translate.routes import wlk_protocols
+from wlk_translate.routes import routes
 
-(ROUTE,) = wlk_protocols()
+(ROUTE,) = routes()
 GERMAN = attrs.evolve(CARD, translates_to="de")
 
 

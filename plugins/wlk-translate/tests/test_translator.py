@@ -13,7 +13,7 @@ from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode
 from wlk_conformance.translators import TranslatorConformance
 from wlk_core.plugins import BackendError
-from wlk_core.session import Commit, End, Endpoint, Session, Translation
+from wlk_live.session import Commit, End, Endpoint, Session, Translation
 from wlk_translate.engine import translator as module
 from wlk_translate.engine.translator import ClauseTranslator, Pair
 

@@ -32,7 +32,7 @@ def load(framework, directory, *, heads=HEADS, dtype="float32"):
         return TorchNetwork(whisper, alignment_heads=heads)
     import mlx.core as mx  # noqa: PLC0415 -- not installed everywhere
 
-    from wlk_core.frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
+    from wlk_frameworks.mlx import shared_stream  # noqa: PLC0415 -- imports MLX
     from wlk_whisper.mlx.checkpoint import load_model  # noqa: PLC0415 -- imports MLX
     from wlk_whisper.mlx.network import MlxNetwork  # noqa: PLC0415 -- imports MLX
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.cli.options import backend_option, model_option, pairs_option, translator_options
+from wlk_core.cli.options import backend_option, model_option, pairs_option
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 from wlk_core.untrusted import is_loopback, printable_formatter
+from wlk_live.cli.options import translator_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,9 +128,9 @@ def serve(
     **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
-    from wlk_core.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
-    from wlk_core.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
+    from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
+    from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
     annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]] = {}

@@ -10,14 +10,8 @@ from typing import Any
 import msgspec
 from starlette.responses import JSONResponse, Response
 
-from wlk_core.errors import (
-    AudioFormatError,
-    BackendError,
-    OptionError,
-    SessionOverloaded,
-    StreamClosed,
-    WLKError,
-)
+from wlk_core.errors import AudioFormatError, BackendError, OptionError, StreamClosed, WLKError
+from wlk_live.errors import SessionOverloaded
 
 _LOGGER = logging.getLogger(__name__)
 _TOO_MANY = 429

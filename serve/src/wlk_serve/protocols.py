@@ -1,23 +1,21 @@
 """
 The interface for plugins that add a protocol: everything that their authors need.
 
-A distribution names a module in the entry-point group "wlk.protocols".  The module implements
-`wlk_protocols`, which returns routes: each has an address and opens sessions, and each session has
-an object that speaks the protocol.  docs/protocols.md has an example.
+A plugin implements the hook `wlk_protocols`, which declares protocols by name.  Each loads a
+function that returns routes: a route has an address and opens sessions, and each session has an
+object that speaks the protocol.  docs/protocols.md has an example.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import metadata
 import logging
-import sys
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import attrs
-import pluggy
 
-from wlk_core.vad import GateParameters
+from wlk_core.untrusted import reason
+from wlk_live.vad import GateParameters
 from wlk_serve.errors import RequestError, as_request_error, converted, error_response, invalid
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
@@ -34,12 +32,12 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
-    from wlk_core.session.events import Event
+    from wlk_core.registry import Registry
     from wlk_core.tokens import ASRToken
+    from wlk_live.session.events import Event
 
 __all__ = [
     "DAMAGED_AUDIO",
-    "ENTRY_POINT_GROUP",
     "WEBM_START",
     "ClientProtocol",
     "CloseSocket",
@@ -65,24 +63,16 @@ __all__ = [
     "converted",
     "error_response",
     "header_keys",
-    "hookimpl",
     "installed_routes",
     "invalid",
-    "wlk_protocols",
 ]
 
 Message: TypeAlias = "dict[str, Any]"
 RecordingAnswer: TypeAlias = "Callable[[str, Sequence[ASRToken], float], Message]"
 RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
 Route: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
-F = TypeVar("F", bound=Callable[..., Any])
 
-ENTRY_POINT_GROUP = "wlk.protocols"  #: distributions declare their modules in it
 _LOGGER = logging.getLogger(__name__)
-
-# The casts keep decorated signatures visible to type checkers (pluggy#191).
-hookspec = cast("Callable[[F], F]", pluggy.HookspecMarker("wlk_serve"))
-hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
 
 
 @attrs.frozen(kw_only=True)
@@ -287,33 +277,23 @@ class TcpRoute:
     refuse: Callable[[RequestError], Message]
 
 
-@hookspec
-def wlk_protocols() -> Iterable[Route]:  # type: ignore[empty-body]  # a specification has no body
-    """Return the routes of the protocols that a distribution provides."""
-
-
-def installed_routes() -> list[Route]:
+def installed_routes(registry: Registry) -> list[Route]:
     """
     Return the routes of every installed protocol.
 
-    A plugin that cannot be loaded is logged and left out; the others still serve.
+    A protocol that cannot be used is logged and left out; the others still serve.
     """
     routes: list[Route] = []
-    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-    for point in sorted(points, key=lambda point: point.name):
+    for plugin in registry.plugins():
+        if fault := registry.fault(plugin):
+            _LOGGER.error("plugin %s is left out: %s", plugin.distribution, fault)
+    for spec in registry.offers("protocol"):
         try:
-            routes += _declared_routes(point.load())
-        except (Exception, SystemExit):  # foreign code may raise anything
-            _LOGGER.exception("protocol %s is left out: its plugin cannot be loaded", point.name)
-    return routes
-
-
-def _declared_routes(plugin: object) -> list[Route]:
-    manager = pluggy.PluginManager("wlk_serve")
-    manager.add_hookspecs(sys.modules[__name__])
-    manager.register(plugin)
-    routes = [route for group in manager.hook.wlk_protocols() for route in group]
-    for route in routes:
-        if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
-            raise TypeError(f"expected routes of wlk_protocols, got {route!r}")
+            declared = registry.load_object(spec, Callable, "a function")()
+            for route in declared:
+                if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
+                    raise TypeError(f"expected routes, got {route!r}")  # noqa: TRY301
+            routes += declared
+        except Exception as error:  # noqa: BLE001 -- foreign code may raise anything
+            _LOGGER.error("protocol %s is left out: %s", spec.name, reason(error))  # noqa: TRY400 -- one line
     return routes

@@ -19,8 +19,8 @@ from wlk_serve.errors import as_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_core.session import Session
-    from wlk_core.session.events import Event
+    from wlk_live.session import Session
+    from wlk_live.session.events import Event
     from wlk_serve.models.stream import RecordingSession
 
 Stepped: TypeAlias = "Session | RecordingSession"

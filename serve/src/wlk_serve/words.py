@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.processor import EPS
-from wlk_core.segments import round_seconds
-from wlk_core.session import Commit, SpeakerTurn, Timeline
-from wlk_core.session.timeline import TextLine
 from wlk_core.streaming.words import joined
+from wlk_live.captions.segments import round_seconds
+from wlk_live.session import Commit, SpeakerTurn, Timeline
+from wlk_live.session.timeline import TextLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

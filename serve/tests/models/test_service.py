@@ -16,11 +16,11 @@ import pytest
 
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_conformance.testing.digits import clip_path
-from wlk_core.audio import decode_file
-from wlk_core.config import Settings, choose_settings
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.options import Option
 from wlk_core.registry import Registry
+from wlk_live.audio import decode_file
+from wlk_live.config import Settings, choose_settings
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service, loaded_service

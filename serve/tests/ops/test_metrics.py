@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from wlk_core.session.events import Commit, Endpoint
+from wlk_live.session.events import Commit, Endpoint
 from wlk_serve.errors import RequestError
 from wlk_serve.ops.metrics import Metrics, SessionFigures
 

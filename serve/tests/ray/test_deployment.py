@@ -24,7 +24,7 @@ from websockets.sync.client import connect  # noqa: E402
 
 from wlk_conformance.testing import CodedToken, encode, partition  # noqa: E402
 from wlk_core import load_backend  # noqa: E402
-from wlk_core.session import Commit  # noqa: E402
+from wlk_live.session import Commit  # noqa: E402
 from wlk_serve.ray import build  # noqa: E402
 
 REPLICAS = 2

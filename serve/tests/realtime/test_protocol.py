@@ -4,7 +4,8 @@ import pytest
 
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import (
+from wlk_core.tokens import Transcript
+from wlk_live.session.events import (
     Commit,
     End,
     Endpoint,
@@ -12,7 +13,6 @@ from wlk_core.session.events import (
     HypothesisChange,
     SpeechStarted,
 )
-from wlk_core.tokens import Transcript
 
 from .conftest import MANUAL, SECOND
 

@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import Commit, Marked
 from wlk_core.tokens import Transcript
+from wlk_live.session.events import Commit, Marked
 
 SECOND = base64.b64encode(bytes(64_000)).decode()
 FORMAT = {"type": "audio/wlk-f32le", "rate": 16_000}

@@ -13,7 +13,7 @@ import pytest
 from wlk_conformance.protocols import PlayedStream, speech
 from wlk_core.backend import BackendSpec
 from wlk_core.registry import Registry
-from wlk_core.session import Session
+from wlk_live.session import Session
 from wlk_serve.models.card import ModelCard
 
 from .conftest import OpenedProtocol

@@ -9,9 +9,9 @@ from hypothesis import given, strategies
 import pytest
 
 from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
-from wlk_core.session.events import Commit, Endpoint, SpeechStarted
 from wlk_core.tokens import ASRToken
-from wlk_serve.realtime.route import wlk_protocols
+from wlk_live.session.events import Commit, Endpoint, SpeechStarted
+from wlk_serve.realtime.route import routes
 
 JSON = strategies.recursive(
     strategies.none()
@@ -72,7 +72,7 @@ def text(messages):
 
 
 CLIENT = Client(
-    route=wlk_protocols()[0], rate=24_000, audio=append, end=['{"type": "wlk.end"}'], text=text
+    route=routes()[0], rate=24_000, audio=append, end=['{"type": "wlk.end"}'], text=text
 )
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import (
+from wlk_core.tokens import SpeakerSpan
+from wlk_live.session.events import (
     Commit,
     End,
     Endpoint,
@@ -15,7 +16,6 @@ from wlk_core.session.events import (
     SpeakerTurn,
     SpeechStarted,
 )
-from wlk_core.tokens import SpeakerSpan
 
 from .conftest import MANUAL, SECOND, OpenedProtocol
 

@@ -7,7 +7,7 @@ import threading
 import attrs
 import pytest
 
-from wlk_core.session import Commit, End, Session
+from wlk_live.session import Commit, End, Session
 from wlk_serve.scheduler import Scheduler
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from wlk_conformance.testing import partition
 from wlk_core import BackendError, StreamClosed
-from wlk_core.session import Commit, End, Failure
+from wlk_live.session import Commit, End, Failure
 from wlk_serve.scheduler import DueTimes, Scheduler
 
 WAIT = 120.0  # seconds after which a test that waits for a thread has failed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import connected_digits
-from wlk_core.audio import decode_file
+from wlk_live.audio import decode_file
 from wlk_serve.protocols import RequestError, WebmDecoder
 
 UNKNOWN = b"\x01" + b"\xff" * 7  # the size of an element during recording

@@ -11,7 +11,7 @@ from wlk_core import standard_options
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Failure
+from wlk_live.session import Commit, End, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
 from wlk_serve.transcriptions.protocol import Transcript, parse_form

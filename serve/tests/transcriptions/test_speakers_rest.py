@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from wlk_core.processor import StreamStats
-from wlk_core.session import Commit, End, Endpoint, SpeakerTurn
 from wlk_core.tokens import SpeakerSpan
+from wlk_live.session import Commit, End, Endpoint, SpeakerTurn
 from wlk_serve.errors import RequestError
 from wlk_serve.transcriptions.protocol import Transcript, parse_form
 from wlk_serve.words import speaker_name

@@ -15,7 +15,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from wlk_core.errors import BackendError
-from wlk_core.session import Commit, Failure
+from wlk_live.session import Commit, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.http.admission import Limits
 from wlk_serve.ops.metrics import Metrics

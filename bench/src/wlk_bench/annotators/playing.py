@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import attrs
 
 from wlk_bench.recorder import Clock
-from wlk_core.audio import rechunk
 from wlk_core.processor import SAMPLE_RATE, StreamStats
-from wlk_core.session import Failure, Session
 from wlk_core.tokens import ASRToken, Emission, Transcript
-from wlk_core.vad import silence_gate
+from wlk_live.audio import rechunk
+from wlk_live.session import Failure, Session
+from wlk_live.vad import silence_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_bench.data import Sample
     from wlk_core.annotators import AnnotatorKind
-    from wlk_core.session import Event
+    from wlk_live.session import Event
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from wlk_bench.metrics.statistics import Distribution, pooled_rate
-from wlk_core.session import SpeakerTurn
+from wlk_live.session import SpeakerTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

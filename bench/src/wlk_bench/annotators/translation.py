@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from wlk_bench.metrics.statistics import Distribution
-from wlk_core.session import Commit, Translation
+from wlk_live.session import Commit, Translation
 
 if TYPE_CHECKING:
     from wlk_bench.annotators.playing import Played

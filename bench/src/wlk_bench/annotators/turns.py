@@ -10,8 +10,8 @@ import attrs
 from wlk_bench.annotators.playing import audio_of
 from wlk_bench.metrics.statistics import Distribution, pooled_rate
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Endpoint
-from wlk_core.vad import GateParameters, SilenceEnded, SilenceGate, SilenceStarted, SileroDetector
+from wlk_live.session import Endpoint
+from wlk_live.vad import GateParameters, SilenceEnded, SilenceGate, SilenceStarted, SileroDetector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

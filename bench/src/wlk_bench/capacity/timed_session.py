@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_core.session import Failure, Session
+from wlk_live.session import Failure, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.session import Event
+    from wlk_live.session import Event
 
 _UNBOUNDED = 1e9  # seconds: a session that falls behind is measured, its audio never refused
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 from wlk_bench.data.sample import Sample
 from wlk_bench.errors import DataError
 from wlk_bench.reference import Reference, ReferenceTurn, ReferenceWord
-from wlk_core.audio.decode import audio_duration, decode_file
 from wlk_core.processor import SAMPLE_RATE
+from wlk_live.audio.decode import audio_duration, decode_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CLIPS = Path(__file__).parent / "clips"
-_DEMO = Path(str(files("wlk_core"))) / "cli" / "clip"  # the demo's recording ships with wlk-core
 #: The words of the clips, and of the scripted backend, each with the space before it.
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
@@ -45,13 +43,13 @@ class Clip:
 
 
 def clip_names() -> tuple[str, ...]:
-    """Return the sorted names of the clips of the suite, and of "demo" from wlk-core."""
-    return tuple(sorted(["demo", *(path.stem for path in CLIPS.glob("*.json"))]))
+    """Return the sorted names of the clips; "demo" is the recording of ``wlk-core demo``."""
+    return tuple(sorted(path.stem for path in CLIPS.glob("*.json")))
 
 
 def clip_path(name: str) -> Path:
     """Return the audio file of a clip."""
-    return (_DEMO if name == "demo" else CLIPS) / f"{name}.flac"
+    return CLIPS / f"{name}.flac"
 
 
 @lru_cache(maxsize=32)
@@ -63,10 +61,10 @@ def load_clip(name: str) -> Clip:
         FileNotFoundError: there is no such clip; see clip_names.
 
     """
-    from wlk_core.audio.decode import decode_file  # noqa: PLC0415 -- imports av
+    from wlk_frameworks.recordings import read_recording  # noqa: PLC0415 -- loads libsndfile
 
     description = json.loads(clip_path(name).with_suffix(".json").read_text(encoding="utf-8"))
-    audio = np.concatenate(list(decode_file(clip_path(name))))
+    audio = read_recording(clip_path(name))
     audio.flags.writeable = False
     words = (
         Word(float(word["start"]), float(word["end"]), f" {word['text'].strip()}")

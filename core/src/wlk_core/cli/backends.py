@@ -1,13 +1,11 @@
-"""The commands ``backends``, ``plugins`` and ``doctor``: what is installed, and what works."""
+"""The commands ``backends`` and ``plugins``: what is installed, and what works."""
 
 from __future__ import annotations
 
-from importlib import metadata
 from itertools import chain
 import json
 import logging
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -17,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from wlk_core.backend import BackendSpec
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import complete
 from wlk_core.cli.terminal import echo, print_error, table
-from wlk_core.config import choose_settings, config_path
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
-from wlk_core.models import cache_directory
-from wlk_core.registry import known_plugins, missing_requirements, no_backend
+from wlk_core.options import ModelSpec
+from wlk_core.registry import missing_requirements, no_backend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wlk_core.backend import BackendSpec
-    from wlk_core.options import Option
-    from wlk_core.registry import Registry, Spec
+    from wlk_core.options import Option, PluginSpec
+    from wlk_core.registry import Registry
 
 _TIME_LIMIT_SECONDS = 300.0  # a cold import of torch from a slow disk takes 100
 _NO_MODEL = 3  # exit status of the checking process if only the model is missing
@@ -48,7 +45,8 @@ def backends(*, name: str | None, as_json: bool, check: str | None, check_here: 
     List the backends, one per line; with NAME, its models, languages, policies and options.
 
     Diarizers, translators and turn detectors are listed below them, and NAME may be one of those.
-    A star marks the default backend.  The list is read from package metadata and the plugins'
+    A star marks the backend that is used if neither a flag nor the configuration names one.  The
+    list is read from package metadata and the plugins'
     declarations: no framework is imported, except by --check.
     """
     registry = registry_of()
@@ -70,7 +68,7 @@ def backends(*, name: str | None, as_json: bool, check: str | None, check_here: 
     elif name:
         echo(_details(registry.model_spec(name), registry))
     else:
-        echo(_listing(registry, _default(registry), {}))
+        echo(listing(registry, _default(registry), {}))
     return 0
 
 
@@ -86,8 +84,7 @@ def plugins(*, as_json: bool) -> None:
                 "name": plugin.distribution,
                 "version": plugin.version,
                 "status": "broken" if fault else "ok",
-                "backends": [spec.name for spec in plugin.backends],
-                "commands": list(plugin.commands),
+                "offers": [{"kind": spec.kind, "name": spec.name} for spec in plugin.specs],
                 "error": fault,
             }
             for plugin, fault in faults
@@ -95,64 +92,33 @@ def plugins(*, as_json: bool) -> None:
         echo(json.dumps(rows, indent=2))
         return
     cells = [
-        (plugin.title, "broken" if fault else "ok", fault or ", ".join(plugin.names))
+        (plugin.title, "broken" if fault else "ok", fault or ", ".join(map(_offer, plugin.specs)))
         for plugin, fault in faults
     ]
     echo(table(cells) or no_backend())
 
 
-@click.command()
-@click.option("--fast", is_flag=True, help="Only read what is installed; load no backend.")
-def doctor(*, fast: bool) -> int:
-    """
-    Report versions, backends and their devices, the model cache, and what to type next.
-
-    Each installed backend is loaded in a process of its own, with the smallest model at hand and
-    without the network, for at most five minutes; --fast skips this.  The exit status is 1 if no
-    backend can be used, or something that is installed is broken.
-    """
-    registry = registry_of()
-    specs = registry.specs()  # without those that two distributions offer
-    usable = [spec for spec in registry.usable() if spec in specs]
-    checked = [] if fast else usable
-    if checked and sys.stderr.isatty():
-        echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
-    results = {spec.name: check_backend(spec) for spec in checked}
-    broken = [name for name, (state, _) in results.items() if state == "broken"]
-    works = len(broken) < len(usable)
-
-    python = f"Python {platform.python_version()}, {platform.platform()}"
-    facts = [
-        ("wlk-core", f"{metadata.version('wlk-core')}, {python}"),
-        ("plugins", ", ".join(plugin.title for plugin in registry.plugins()) or "none"),
-        ("config", f"{config_path()}{'' if config_path().exists() else ' (does not exist)'}"),
-        ("models", str(cache_directory())),
-    ]
-    installs = [*map(missing_requirements, specs), known_plugins("backend")]
-    step = "wlk-core demo" if works else next(chain(*(each.values() for each in installs)))
-    default = _default(registry)
-    echo(f"{table(facts)}\n\n{_listing(registry, default, results)}\n\nnext  {step}")
-    faulty = any(map(registry.fault, registry.plugins()))
-    return 0 if default and works and not broken and not faulty else 1
+def _offer(spec: PluginSpec) -> str:
+    return spec.name if isinstance(spec, ModelSpec) else f"{spec.kind} {spec.name}"
 
 
 def _default(registry: Registry) -> str | None:
-    """Return the default backend's name, or None, after printing any mistake in the settings."""
+    """Return the default backend's name; None, after printing why, if there is none."""
     try:
-        return choose_settings(registry).spec.name
+        return registry.default_backend().name
     except WLKError as error:
         if registry.specs():
             print_error(error)
         return None
 
 
-def _listing(
-    registry: Registry, default: str | None, results: Mapping[str, tuple[str, str]]
-) -> str:
+def listing(registry: Registry, default: str | None, results: Mapping[str, tuple[str, str]]) -> str:
     """Return tables of what plugins offer; *results* are those of the checks, by backend."""
     backends, others = [], []
     for spec in chain.from_iterable(plugin.specs for plugin in registry.plugins()):
-        if spec.kind == "backend":
+        if not isinstance(spec, ModelSpec):
+            continue  # a command or protocol, which `plugins` lists
+        if isinstance(spec, BackendSpec):
             state, note = results.get(spec.name) or _state(spec)
             star = "*" if spec.name == default else ""
             backends.append((spec.name + star, state, spec.default_model or "", note))
@@ -167,14 +133,14 @@ def _listing(
     return "\n\n".join(parts)
 
 
-def _state(spec: Spec) -> tuple[str, str]:
+def _state(spec: ModelSpec) -> tuple[str, str]:
     """Return whether *spec* is usable, and its summary or the commands that install the rest."""
     if missing := missing_requirements(spec):
         return f"needs {', '.join(missing)}", " && ".join(dict.fromkeys(missing.values()))
     return "installed", spec.summary
 
 
-def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
+def _described(spec: ModelSpec, registry: Registry) -> dict[str, Any]:
     """Return a backend or an annotator as plain data for JSON, which scripts rely on."""
     owner = next(plugin for plugin in registry.plugins() if spec in plugin.specs)
     missing = missing_requirements(spec)
@@ -203,7 +169,7 @@ def _described(spec: Spec, registry: Registry) -> dict[str, Any]:
     }
 
 
-def _details(spec: Spec, registry: Registry) -> str:
+def _details(spec: ModelSpec, registry: Registry) -> str:
     state, note = _state(spec)
     described = _described(spec, registry)
     lists = ("models", "policies", "languages", "capabilities")

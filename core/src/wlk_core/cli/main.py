@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stderr, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 import importlib
 import io
 import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.cli.terminal import echo, print_error, usage_line
-from wlk_core.errors import OptionError, WLKError
+from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import printable_formatter
 
 if TYPE_CHECKING:
@@ -26,18 +26,23 @@ if TYPE_CHECKING:
 _INTERRUPTED = "interrupted; everything done so far is kept"
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
-# The module and summary of each command; the module is imported when the command is used.
+# The module and summary of each command of this distribution; the module is imported when the
+# command is used.
 _COMMANDS = {
-    "transcribe": ("transcribe", "Transcribe recordings and pipes, text as soon as it is final."),
-    "listen": ("transcribe", "Transcribe a microphone, words as they are spoken."),
-    "demo": ("transcribe", "Transcribe the bundled sample live, without a download."),
-    "doctor": ("backends", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
     "plugins": ("backends", "List the installed plugins, including broken ones."),
     "models": ("models", "List the models and where each is."),
     "pull": ("models", "Fetch a model into the Hugging Face cache."),
     "rm": ("models", "Remove a model that was pulled."),
-    "config": ("configure", "Show or change the defaults in config.toml."),
+}
+# Commands of this project's other distributions, each with its distribution and summary.
+_OTHER_COMMANDS = {
+    "transcribe": ("wlk-live", "Transcribe recordings and pipes, text as soon as it is final."),
+    "listen": ("wlk-live", "Transcribe a microphone, words as they are spoken."),
+    "demo": ("wlk-live", "Transcribe the bundled sample live, without a download."),
+    "doctor": ("wlk-live", "Report what is installed, what works, and what to type next."),
+    "config": ("wlk-live", "Show or change the defaults in config.toml."),
+    "serve": ("wlk-serve", "Serve a model to OpenAI's own clients and others."),
 }
 
 # In a distribution's entry_points.txt, the group of plugins and the commands in it; in its
@@ -50,7 +55,7 @@ _SUMMARY = re.compile(r"^Summary: *(.*)", re.MULTILINE)
 class _LazyGroup(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return our own commands in the order of the help, and those of plugins."""
-        return list(_listed_commands())
+        return list(_installed_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; a plugin cannot replace one of ours."""
@@ -58,23 +63,36 @@ class _LazyGroup(click.Group):
             module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
             command: click.Command | None = getattr(module, cmd_name)
         else:
-            command = registry_of(ctx).load_command(cmd_name, click.Command)
+            try:
+                command = registry_of(ctx).load_command(cmd_name, click.Command)
+            except BackendUnavailable as error:
+                raise click.UsageError(str(error), ctx) from error
         if command is None and not ctx.resilient_parsing:  # which is set during shell completion
-            if cmd_name == "serve":  # another distribution of this project offers it
-                message = "no such command 'serve'; install it with: pip install wlk-serve"
-                raise click.UsageError(message, ctx)
+            if cmd_name in _OTHER_COMMANDS:
+                install = f"pip install {_OTHER_COMMANDS[cmd_name][0]}"
+                raise click.UsageError(
+                    f"the command {cmd_name!r} is not installed; install it with: {install}", ctx
+                )
             raise click.exceptions.NoSuchCommand(
-                cmd_name, possibilities=_listed_commands(), ctx=ctx
+                cmd_name, possibilities=[*_installed_commands(), *_OTHER_COMMANDS], ctx=ctx
             )
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
+        installed = _installed_commands()
+        absent: dict[str, list[str]] = {}
+        for name, (distribution, _) in _OTHER_COMMANDS.items():
+            if name not in installed:
+                absent.setdefault(f"pip install {distribution}", []).append(name)
         with formatter.section("Commands"):
-            formatter.write_dl(list(_listed_commands().items()))
+            formatter.write_dl(list(installed.items()))
+        if absent:
+            with formatter.section("Not installed"):
+                formatter.write_dl([(", ".join(names), line) for line, names in absent.items()])
 
 
-def _listed_commands() -> dict[str, str]:
+def _installed_commands() -> dict[str, str]:
     # Importing importlib.metadata and reading entry points with it would take as long as the rest
     # of --help.
     listed = {name: about for name, (_, about) in _COMMANDS.items()}
@@ -84,9 +102,16 @@ def _listed_commands() -> dict[str, str]:
                 if name.endswith(".dist-info"):
                     group = _PLUGINS.search(_text_of(folder, name, "entry_points.txt"))
                     for command in _COMMAND.findall(group[1]) if group else ():
-                        about = _SUMMARY.search(_text_of(folder, name, "METADATA"))
-                        listed.setdefault(command, about[1] if about else "")
-    return listed
+                        listed.setdefault(command, _summary(command, folder, name))
+    order = [*_OTHER_COMMANDS, *listed]  # what most people look for comes first
+    return {name: listed[name] for name in dict.fromkeys(order) if name in listed}
+
+
+def _summary(command: str, folder: str, distribution: str) -> str:
+    if command in _OTHER_COMMANDS:
+        return _OTHER_COMMANDS[command][1]
+    found = _SUMMARY.search(_text_of(folder, distribution, "METADATA"))
+    return found[1] if found else ""
 
 
 def _text_of(*path: str) -> str:
@@ -153,6 +178,8 @@ def execute(
 ) -> int:
     """Run one command line, by default with the installed plugins; return its exit status."""
     STOPS.reset()
+    if registry is not None:
+        registry.guard = _prints_to_stderr
     status = 1
     try:
         # Not with click's `main`, which exits with 1 after a broken pipe.
@@ -208,9 +235,14 @@ def registry_of(context: click.Context | None = None) -> Registry:
     root = (context or click.get_current_context()).find_root()
     if root.obj is None:
         show_warnings(str(root.info_name))
-        root.obj = Registry()
+        root.obj = Registry(guard=_prints_to_stderr)
     registry: Registry = root.obj
     return registry
+
+
+def _prints_to_stderr() -> redirect_stdout[TextIO]:
+    # Standard output is for results, not for what a plugin prints.
+    return redirect_stdout(sys.stderr)
 
 
 def show_warnings(name: str) -> None:

@@ -1,25 +1,17 @@
-"""Options that commands share, and the backend, model and annotators that they choose."""
+"""Options that the commands of several distributions share, with completion of their values."""
 
 from __future__ import annotations
 
-from contextlib import closing
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
-import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
 import click
 
 from wlk_core.cli.main import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import ExitStack
-
-    from wlk_core.config import Settings
-    from wlk_core.registry import Registry
-    from wlk_core.translator_choice import TranslatorChoice
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -41,78 +33,3 @@ def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
     """Return an option that takes KEY=VALUE and may be repeated."""
     text = f"{text}; may be repeated."
     return click.option(name, variable, metavar="KEY=VALUE", multiple=True, help=text)
-
-
-def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
-    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
-
-
-#: Adds the options that choose a translator; `TranslatorChoice` resolves their values.
-translator_options = _all(
-    click.option("--translate-to", metavar="LANG", help="Translate to this language too."),
-    click.option("--translator", metavar="NAME[=MODEL]", help="Installed plugin that translates."),
-    pairs_option("--translator-option", "translator_pairs", "Option of the translator"),
-)
-#: Adds the options that choose a backend and run a stream; `choose` resolves their values.
-stream_options = _all(
-    backend_option(help="Backend to use; wlk-core backends marks the default with a star."),
-    model_option(help="Size alias, repository id or directory."),
-    click.option(
-        "--language", metavar="CODE|auto", help="Language of the speech.  [default: auto]"
-    ),
-    click.option(
-        "--task",
-        type=click.Choice(["transcribe", "translate"]),
-        default="transcribe",
-        show_default=True,
-        help="Write what was said, or translate it into English.",
-    ),
-    click.option("--policy", metavar="NAME", help="Streaming policy; see: wlk-core backends NAME."),
-    pairs_option("--option", "pairs", "Option of the backend, see: wlk-core backends NAME"),
-    click.option("--no-vad", is_flag=True, help="Decode silences too."),
-    click.option("--offline", is_flag=True, help="Never use the network."),
-    translator_options,
-)
-
-
-@attrs.frozen(kw_only=True)
-class Choice:
-    """What the user chose for a transcription."""
-
-    registry: Registry
-    settings: Settings
-    task: str = "transcribe"
-    vad: bool = True
-    translation: TranslatorChoice | None = None
-    diarizer: tuple[str, dict[str, str]] | None = None  #: name and options
-
-    def open_annotators(self, stack: ExitStack) -> dict[str, Any]:
-        """Load the chosen annotators, as arguments of a Session; *stack* closes them."""
-        annotators = {}
-        if self.diarizer is not None:
-            name, options = self.diarizer
-            annotators["diarizer"] = self.registry.load_annotator("diarizer", name, **options)
-            stack.enter_context(closing(annotators["diarizer"]))
-        if self.translation is not None:
-            spec, language = self.settings.spec, self.settings.language
-            annotators["translator"] = self.translation.open(spec, language)
-            stack.enter_context(closing(annotators["translator"]))
-        return annotators
-
-
-def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
-    """Return the validated values of `stream_options`."""
-    from wlk_core.config import choose_settings  # noqa: PLC0415 -- not for --help
-    from wlk_core.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
-
-    translation = TranslatorChoice.of(registry, flags)
-    if translation is not None and task == "translate":
-        raise click.UsageError("--task translate and --translate-to cannot be used together")
-    # An environment variable, because the frameworks under the backends read it too.
-    if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-    settings = choose_settings(registry, **flags)
-    settings.spec.check_task(task)
-    return Choice(
-        registry=registry, settings=settings, task=task, vad=not no_vad, translation=translation
-    )

@@ -9,7 +9,7 @@ from fractions import Fraction
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
-from wlk_core.audio.convert import ValidAudio, valid_copy
+from wlk_core.audio import ValidAudio, valid_copy
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown

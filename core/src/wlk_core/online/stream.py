@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.audio.convert import ValidAudio
+from wlk_core.audio import ValidAudio
 from wlk_core.errors import (
     BackendError,
     ClockError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_core._line_breaks import is_unspaced as is_unspaced
 from wlk_core.streaming.audio_buffer import AudioBuffer as AudioBuffer
 from wlk_core.streaming.features import EnergyContour as EnergyContour
 from wlk_core.streaming.features import LogMel as LogMel
@@ -15,6 +14,7 @@ from wlk_core.streaming.words import AlignedWord as AlignedWord
 from wlk_core.streaming.words import Loop as Loop
 from wlk_core.streaming.words import Word as Word
 from wlk_core.streaming.words import find_loop as find_loop
+from wlk_core.streaming.words import is_unspaced as is_unspaced
 from wlk_core.streaming.words import joined as joined
 from wlk_core.streaming.words import keep_spoken_repetitions as keep_spoken_repetitions
 from wlk_core.streaming.words import needs_space as needs_space

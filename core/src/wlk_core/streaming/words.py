@@ -8,14 +8,16 @@ import unicodedata
 
 import attrs
 
-from wlk_core._line_breaks import is_unspaced
-
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 PROMPT_CHARACTERS = 200  # of committed text given to the engine as prompt (whisper_streaming)
 CONTINUATION_SECONDS = 1.0  # within which the rest of a word would follow its first tokens
 MISPLACED_SECONDS = 0.5  # outside the audio: models that pad it may put its last word there
+
+# Scripts written without spaces between words (Unicode Standard Annex 14, classes SA and ID).
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
+             "MYANMAR", "TIBETAN", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH KATAKANA")  # fmt: skip
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Word")
@@ -155,3 +157,8 @@ def keep_spoken_repetitions(
     if len(rounds) and all(frame < later for frame, later in pairwise(rounds)):
         return tokens
     return tokens[: loop.start + loop.period]
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether a character belongs to a script that is written without spaces."""
+    return unicodedata.name(character, "").startswith(_UNSPACED)

@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
-from wlk_core.audio import decode_file
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError, OptionError, locate
 from wlk_diarize.engine.diarizer import ClusteringDiarizer
 from wlk_diarize.engine.networks import FRAME_SAMPLES, MIN_SAMPLES, OnnxNetworks
 from wlk_diarize.engine.speakers import Voice
+from wlk_frameworks.recordings import read_recording
 
 if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec
@@ -90,7 +90,7 @@ def enroll(networks: Networks, folder: Path) -> tuple[Voice, ...]:
 
 
 def _voice(networks: Networks, file: Path) -> Voice:
-    audio = np.concatenate([*decode_file(file)])[:_VOICE_SAMPLES]
+    audio = read_recording(file)[:_VOICE_SAMPLES]
     speech = []
     for start in range(0, len(audio), _WINDOW_SAMPLES):
         window = audio[start : start + _WINDOW_SAMPLES]

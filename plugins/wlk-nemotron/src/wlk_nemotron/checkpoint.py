@@ -9,7 +9,7 @@ import attrs
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError, OptionError
-from wlk_core.models import Index, Size, read_json_table
+from wlk_frameworks.checkpoints import Index, Size, read_json_table
 from wlk_nemotron.languages import LANGUAGES, code_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from wlk_core.models import read_json_table
 from wlk_core.plugins import locate
+from wlk_frameworks.checkpoints import read_json_table
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import DIGITS
 

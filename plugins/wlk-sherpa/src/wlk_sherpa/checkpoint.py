@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 import numpy as np
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models import read_json_table, read_limited
+from wlk_frameworks.checkpoints import read_json_table, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

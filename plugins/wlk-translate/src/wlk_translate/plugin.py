@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.languages import NAMES
-from wlk_core.plugins import AnnotatorSpec, Option, hookimpl, standard_options
+from wlk_core.plugins import AnnotatorSpec, Option, PluginSpec, hookimpl, standard_options
 from wlk_translate.models import MODELS
 
 if TYPE_CHECKING:
@@ -107,3 +107,17 @@ OPENAI_CHAT = AnnotatorSpec(
 def wlk_translators() -> Iterable[AnnotatorSpec]:
     """Return the translators of this distribution."""
     return (OPUS_MT, OPENAI_CHAT)
+
+
+@hookimpl(optionalhook=True)  # wlk-serve adds the specification
+def wlk_protocols() -> list[PluginSpec]:
+    """Return the WebSocket of OpenAI's translations."""
+    return [
+        PluginSpec(
+            kind="protocol",
+            name="translations",
+            api=1,
+            summary="OpenAI's translations: /v1/realtime/translations",
+            load="wlk_translate.routes:routes",
+        )
+    ]

@@ -14,8 +14,8 @@ import msgspec
 
 from wlk_core.errors import WLKError
 from wlk_core.languages import NAMES, find_language
-from wlk_core.session import Commit, End, Failure, Translation
 from wlk_core.streaming import is_unspaced
+from wlk_live.session import Commit, End, Failure, Translation
 from wlk_serve.protocols import (
     Opening,
     RequestError,
@@ -23,14 +23,13 @@ from wlk_serve.protocols import (
     StreamSettings,
     as_request_error,
     converted,
-    hookimpl,
     invalid,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wlk_core.session import Event
+    from wlk_live.session import Event
     from wlk_serve.protocols import Handshake, Message, SegmentEnd, SessionAudio, SessionInfo
 
 _RATE = 24_000  # Hz; 16-bit samples at this rate are the only format of these sessions
@@ -198,8 +197,7 @@ def _open(handshake: Handshake) -> Opening:
     )
 
 
-@hookimpl
-def wlk_protocols() -> list[SocketRoute]:
+def routes() -> list[SocketRoute]:
     """Return the route of OpenAI's translations."""
     path = "/v1/realtime/translations"
     return [SocketRoute(protocol="translations", path=path, open=_open)]

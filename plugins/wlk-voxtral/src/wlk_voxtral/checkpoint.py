@@ -8,7 +8,7 @@ import attrs
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError, OptionError
-from wlk_core.models import Size, read_json_table
+from wlk_frameworks.checkpoints import Size, read_json_table
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:

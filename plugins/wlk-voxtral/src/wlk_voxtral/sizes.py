@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import attrs
 from msgspec import Meta, Struct
 
-from wlk_core.models import LayerCount, Size, TensorSize, check_sizes
+from wlk_frameworks.checkpoints import LayerCount, Size, TensorSize, check_sizes
 from wlk_voxtral.weight_names import module_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wlk_core.models import TensorHeader
+    from wlk_frameworks.checkpoints import TensorHeader
 
 _Theta = Annotated[float, Meta(ge=1, le=1e12)] | None
 _Epsilon = Annotated[float, Meta(ge=0, le=1)] | None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from wlk_core.models import Index, locate, read_json_table
+from wlk_core.models import locate
 from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_frameworks.checkpoints import Index, read_json_table
 from wlk_whisper.models import DIGITS
 
 if TYPE_CHECKING:

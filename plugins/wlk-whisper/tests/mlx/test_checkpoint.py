@@ -14,7 +14,7 @@ from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
 from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
 
 from wlk_core import BackendUnavailable, ModelNotFoundError  # noqa: E402 -- after the import that may skip
-from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
+from wlk_frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
 from wlk_whisper_digits import checkpoint_directory  # noqa: E402 -- as above

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import attrs
 
-from wlk_core.audio import decode_file
 from wlk_core.errors import OptionError, WLKError
 from wlk_core.options import OptionValues
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import End, Failure, Session
-from wlk_core.vad import silence_gate
+from wlk_live.audio import decode_file
+from wlk_live.session import End, Failure, Session
+from wlk_live.vad import silence_gate
 from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.stream import RecordingSession, ServedStream, StreamSettings
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend
-    from wlk_core.config import Settings
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
-    from wlk_core.session.events import Event
-    from wlk_core.translator_choice import TranslatorChoice
+    from wlk_live.config import Settings
+    from wlk_live.session.events import Event
+    from wlk_live.translator_choice import TranslatorChoice
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 _LOGGER = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import attrs
 
 from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import End, Failure
+from wlk_live.session import End, Failure
 from wlk_serve.errors import RequestError, as_failure
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.audio.pcm import Encoding
-    from wlk_core.session import Session
-    from wlk_core.session.events import Event
-    from wlk_core.vad import GateParameters
+    from wlk_live.audio.pcm import Encoding
+    from wlk_live.session import Session
+    from wlk_live.session.events import Event
+    from wlk_live.vad import GateParameters
 
 
 @attrs.frozen(kw_only=True)

@@ -23,13 +23,13 @@ from prometheus_client import (
     generate_latest,
 )
 
-from wlk_core.session.events import Commit, Endpoint
+from wlk_live.session.events import Commit, Endpoint
 from wlk_serve.errors import as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wlk_core.session.events import Event
+    from wlk_live.session.events import Event
     from wlk_serve.errors import RequestError
 
 _LOGGER = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ray import serve
 
-from wlk_core.config import choose_settings
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
+from wlk_live.config import choose_settings
 from wlk_serve.app import Server
 from wlk_serve.http.admission import Admission, Limits, read_keys
 from wlk_serve.models.service import loaded_service

@@ -9,14 +9,14 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from wlk_core.vad import GateParameters
+from wlk_live.vad import GateParameters
 from wlk_serve.errors import converted, invalid
 from wlk_serve.models.stream import StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wlk_core.audio.pcm import Encoding
+    from wlk_live.audio.pcm import Encoding
     from wlk_serve.models.card import ModelCard
 
 LOGPROBS = "item.input_audio_transcription.logprobs"

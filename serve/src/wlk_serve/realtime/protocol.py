@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from wlk_core.errors import WLKError
-from wlk_core.session.events import (
+from wlk_live.session.events import (
     Commit,
     End,
     Endpoint,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from wlk_serve.errors import converted, invalid
-from wlk_serve.protocols import Opening, Resumption, SocketRoute, hookimpl
+from wlk_serve.protocols import Opening, Resumption, SocketRoute
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 
@@ -47,7 +47,6 @@ def _open(handshake: Handshake) -> Opening | Resumption:
     )
 
 
-@hookimpl
-def wlk_protocols() -> list[SocketRoute]:
+def routes() -> list[SocketRoute]:
     """Return the WebSocket of OpenAI's transcriptions."""
     return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open)]

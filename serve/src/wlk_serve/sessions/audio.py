@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from wlk_core.audio.convert import validate_audio
+from wlk_core.audio import validate_audio
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import End, Endpoint, Failure
+from wlk_live.session.events import End, Endpoint, Failure
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from wlk_core.session.events import Event
+    from wlk_live.session.events import Event
     from wlk_serve.models.stream import ServedStream, StreamSettings
 
 _MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at least 3 MB

@@ -25,7 +25,7 @@ from wlk_serve.sessions.turns import LARGE_MESSAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wlk_core.session.events import Event
+    from wlk_live.session.events import Event
     from wlk_serve.http.admission import Limits
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream

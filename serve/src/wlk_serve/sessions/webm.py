@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
-from wlk_core.audio import Resampler
 from wlk_core.processor import SAMPLE_RATE
+from wlk_live.audio import Resampler
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:

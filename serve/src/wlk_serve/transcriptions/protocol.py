@@ -13,8 +13,8 @@ import attrs
 from msgspec import Meta
 
 from wlk_core.errors import BackendError
-from wlk_core.segments import round_seconds, segments_with_tokens, srt_text, vtt_text
-from wlk_core.session import Commit, End, Endpoint, Failure, SpeakerTurn
+from wlk_live.captions.segments import round_seconds, segments_with_tokens, srt_text, vtt_text
+from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
 from wlk_serve.errors import RequestError, converted, invalid
 from wlk_serve.words import (
     Deltas,
@@ -29,9 +29,9 @@ from wlk_serve.words import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wlk_core.segments import Segment
-    from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken
+    from wlk_live.captions.segments import Segment
+    from wlk_live.session.events import Event
     from wlk_serve.models.card import ModelCard
 
 Json: TypeAlias = "dict[str, Any]"

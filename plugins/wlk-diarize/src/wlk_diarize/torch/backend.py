@@ -8,11 +8,11 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from wlk_core.frameworks.torch import choose_device, choose_dtype
-from wlk_core.models import read_json_table
 from wlk_core.plugins import locate
 from wlk_diarize.engine.sortformer import SortformerDiarizer
 from wlk_diarize.torch.network import TorchNetwork
+from wlk_frameworks.checkpoints import read_json_table
+from wlk_frameworks.torch import choose_device, choose_dtype
 
 if TYPE_CHECKING:
     from wlk_core.plugins import AnnotatorSpec

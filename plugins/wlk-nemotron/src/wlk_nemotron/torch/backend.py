@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import NemotronAsrStreamingFeatureExtractor
 
-from wlk_core.frameworks.torch import choose_device, choose_dtype
 from wlk_core.plugins import locate
+from wlk_frameworks.torch import choose_device, choose_dtype
 from wlk_nemotron.backend import loaded_backend
 from wlk_nemotron.checkpoint import CheckpointSettings
 from wlk_nemotron.torch.network import NemotronEngine

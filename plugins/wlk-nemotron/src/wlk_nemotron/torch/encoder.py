@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from wlk_core.frameworks.kv_pool import KVPool
+from wlk_frameworks.kv_pool import KVPool
 from wlk_nemotron.engine.recognizer import MAX_CALL_FRAMES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wlk_core.frameworks.kv_pool import KVCache
+    from wlk_frameworks.kv_pool import KVCache
 
 Layout = tuple[tuple[str, tuple[int, ...]], ...]  #: names and shapes of the tensors of a row
 

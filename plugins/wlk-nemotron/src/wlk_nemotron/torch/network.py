@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wlk_core.frameworks.kv_pool import KVCache
+    from wlk_frameworks.kv_pool import KVCache
     from wlk_nemotron.checkpoint import CheckpointSettings
     from wlk_nemotron.engine.recognizer import ChunkAnswer, ChunkRequest
     from wlk_nemotron.torch.encoder import Layout

@@ -10,9 +10,8 @@ from transformers import Nemotron3_5AsrForRNNT, NemotronAsrStreamingForRNNT
 from transformers.utils import logging as transformers_logging
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.frameworks.memory import out_of_memory, require_memory
-from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import (
+from wlk_core.untrusted import reason
+from wlk_frameworks.checkpoints import (
     LayerCount,
     TensorSize,
     check_sizes,
@@ -20,7 +19,8 @@ from wlk_core.models import (
     read_safetensors_headers,
     weight_names,
 )
-from wlk_core.untrusted import reason
+from wlk_frameworks.memory import out_of_memory, require_memory
+from wlk_frameworks.torch import available_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

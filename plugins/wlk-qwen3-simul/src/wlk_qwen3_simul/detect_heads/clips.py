@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from wlk_core.audio import decode_file
-from wlk_core.frameworks.torch import choose_device
 from wlk_core.plugins import SAMPLE_RATE, OptionError, locate
+from wlk_frameworks.recordings import read_recording
+from wlk_frameworks.torch import choose_device
 from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.scores import Scores
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
@@ -22,6 +21,7 @@ from wlk_qwen3_simul.torch.network import AttentionCapture, TorchNetwork
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_qwen3_simul.detect_heads.manifest import Clip
@@ -67,8 +67,7 @@ def score_clips(
 
 
 def _decode(clip: Clip) -> NDArray[np.float32]:
-    pieces = [np.empty(0, np.float32), *decode_file(clip.audio)]
-    audio: NDArray[np.float32] = np.concatenate(pieces)
+    audio = read_recording(clip.audio)
     seconds = len(audio) / SAMPLE_RATE
     if clip.words and clip.words[-1].end > seconds + SLACK_SECONDS:
         raise OptionError(

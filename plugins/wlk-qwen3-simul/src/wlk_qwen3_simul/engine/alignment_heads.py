@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import attrs
 from msgspec import Meta, Struct, convert
 
-from wlk_core.models import Index, read_limited
-from wlk_core.models.files import parse_json
 from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_frameworks.checkpoints import Index, parse_json, read_limited
 from wlk_qwen3_simul.models import MODELS
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from wlk_core.models import (
+from wlk_core.plugins import ModelNotFoundError
+from wlk_frameworks.checkpoints import (
     Index,
     LayerCount,
     Size,
@@ -15,7 +16,6 @@ from wlk_core.models import (
     check_sizes,
     read_json_table,
 )
-from wlk_core.plugins import ModelNotFoundError
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import attrs
 from msgspec import Struct
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wlk_core.models import Index, read_json_table, read_limited
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
+from wlk_frameworks.checkpoints import Index, read_json_table, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from functools import partial
 import logging
 from typing import TYPE_CHECKING
 
-from wlk_core.frameworks.mlx import choose_dtype, shared_stream
+from wlk_frameworks.mlx import choose_dtype, shared_stream
 from wlk_qwen3_simul.backend import loaded_backend
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.mlx.checkpoint import is_quantized, load_model

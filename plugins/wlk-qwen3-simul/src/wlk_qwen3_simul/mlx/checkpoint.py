@@ -10,18 +10,18 @@ from mlx_qwen3_asr import load_model as load_files
 from mlx_qwen3_asr.config import Qwen3ASRConfig
 from msgspec import Meta, Struct
 
-from wlk_core.frameworks.memory import out_of_memory, require_memory
-from wlk_core.frameworks.mlx import available_memory
-from wlk_core.models import read_json_table, read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import reason
+from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers
+from wlk_frameworks.memory import out_of_memory, require_memory
+from wlk_frameworks.mlx import available_memory
 from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from wlk_core.models import TensorHeader
+    from wlk_frameworks.checkpoints import TensorHeader
 
 READABLE_BITS = (2, 4, 8)
 

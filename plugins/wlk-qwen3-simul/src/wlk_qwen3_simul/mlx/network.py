@@ -8,7 +8,7 @@ import mlx.core as mx
 from mlx_qwen3_asr.mrope import apply_rotary_pos_emb
 import numpy as np
 
-from wlk_core.frameworks.mlx import gelu, silu
+from wlk_frameworks.mlx import gelu, silu
 from wlk_qwen3_simul.engine.frames import token_count
 from wlk_qwen3_simul.engine.mel import padded_second
 from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, heads_by_layer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.frameworks.mlx import SharedStream
+    from wlk_frameworks.mlx import SharedStream
 
 BLOCK = 512  # addends per partial sum
 _Pair = tuple[Any, Any]  # keys and values, [1, heads, positions, size]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from wlk_core.frameworks.torch import choose_device, choose_dtype
+from wlk_frameworks.torch import choose_device, choose_dtype
 from wlk_qwen3_simul.backend import loaded_backend
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.torch.checkpoint import load_model

@@ -9,11 +9,11 @@ import torch
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
-from wlk_core.frameworks.memory import out_of_memory, require_memory
-from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import reason
+from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers, weight_names
+from wlk_frameworks.memory import out_of_memory, require_memory
+from wlk_frameworks.torch import available_memory
 from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.network import ATTENTION_NAME, register_attention
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from wlk_core.models import TensorHeader
+    from wlk_frameworks.checkpoints import TensorHeader
 
 # From weight names of the original layout to those of transformers, which match no pattern here.
 _KEY_MAPPING = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+import soxr
 
-from wlk_core.audio import Resampler
 from wlk_core.plugins import SAMPLE_RATE
 from wlk_realtime.engine.messages import (
     Message,
@@ -64,7 +64,7 @@ class OpenAiDialect:
     def __init__(self, server: OpenAiServer) -> None:
         self._server = server
         self._pieces = AudioPieces(MAX_UNTIMED_STEPS)  # each is an item
-        self._resampler = Resampler(SAMPLE_RATE, to_rate=_RATE)
+        self._resampler = soxr.ResampleStream(SAMPLE_RATE, _RATE, 1, dtype="float32")
         self._text = ""  # the deltas of the item so far
         #: whether the server has accepted the configuration
         self.is_ready = False
@@ -136,11 +136,12 @@ class OpenAiDialect:
         return [json.dumps(m) for part in self._pieces.parts() for m in self._messages(part)]
 
     def _messages(self, part: Part) -> list[Message]:
-        audio = [self._resampler.push(part.audio)]
+        audio = part.audio
         if part.is_last:
-            missing = max(0, _MIN_SAMPLES - self._pieces.samples)
-            audio += [self._resampler.push(np.zeros(missing, np.float32)), self._resampler.flush()]
-        resampled = np.concatenate(audio)
+            audio = np.pad(audio, (0, max(0, _MIN_SAMPLES - self._pieces.samples)))
+        resampled = self._resampler.resample_chunk(audio, last=part.is_last)
+        if part.is_last:
+            self._resampler.clear()
         messages: list[Message] = []
         if len(resampled):
             text = base64_pcm16(resampled)

@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 import ctranslate2
 from sentencepiece import SentencePieceProcessor
 
-from wlk_core.frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
-from wlk_core.models import read_json, read_json_table
 from wlk_core.plugins import ModelNotFoundError, OptionError, locate
+from wlk_frameworks.checkpoints import read_json, read_json_table
+from wlk_frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
 from wlk_translate.engine.clauses import SENTENCE_ENDS, bare
 from wlk_translate.engine.translator import ClauseTranslator
 from wlk_translate.models import MODELS, TARGET_TOKENS

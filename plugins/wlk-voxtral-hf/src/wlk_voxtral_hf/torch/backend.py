@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from wlk_core.frameworks.torch import choose_device, choose_dtype
 from wlk_core.plugins import locate
+from wlk_frameworks.torch import choose_device, choose_dtype
 from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.engine import VoxtralEngine
 from wlk_voxtral_hf.checkpoint import CONFIG, read_checkpoint

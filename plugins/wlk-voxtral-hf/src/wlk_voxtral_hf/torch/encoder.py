@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 from transformers.models.voxtral_realtime import modeling_voxtral_realtime
 
-from wlk_core.frameworks.kv_pool import AttentionPass
+from wlk_frameworks.kv_pool import AttentionPass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from wlk_core.frameworks.kv_pool import KVCache, KVPool
+    from wlk_frameworks.kv_pool import KVCache, KVPool
 
 CONVOLUTIONS = ("conv1", "conv2")
 

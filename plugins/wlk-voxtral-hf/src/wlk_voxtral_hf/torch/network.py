@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import torch
 
-from wlk_core.frameworks.kv_pool import AttentionPass, KVPool
+from wlk_frameworks.kv_pool import AttentionPass, KVPool
 from wlk_voxtral.engine import predictions_of
 from wlk_voxtral_hf.torch.encoder import attend, encode
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from wlk_core.frameworks.kv_pool import KVCache
+    from wlk_frameworks.kv_pool import KVCache
     from wlk_voxtral.network import DecoderRow, EncoderRow
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_hf.torch.encoder import EncoderCache

@@ -10,10 +10,10 @@ from transformers import VoxtralRealtimeConfig, VoxtralRealtimeForConditionalGen
 from transformers.utils import logging as transformers_logging
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.frameworks.memory import out_of_memory, require_memory
-from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
 from wlk_core.untrusted import reason
+from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers, weight_names
+from wlk_frameworks.memory import out_of_memory, require_memory
+from wlk_frameworks.torch import available_memory
 from wlk_voxtral.sizes import check_config
 from wlk_voxtral_hf.checkpoint import CONFIG
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.frameworks.memory import out_of_memory, require_memory
-from wlk_core.frameworks.mlx import DTYPES, available_memory, shared_stream
 from wlk_core.plugins import locate
+from wlk_frameworks.memory import out_of_memory, require_memory
+from wlk_frameworks.mlx import DTYPES, available_memory, shared_stream
 from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.engine import VoxtralEngine
 from wlk_voxtral.weight_names import layout_of

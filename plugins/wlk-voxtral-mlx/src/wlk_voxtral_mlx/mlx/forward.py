@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import mlx.core as mx
 
-from wlk_core.frameworks.mlx import gelu, silu
+from wlk_frameworks.mlx import gelu, silu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from wlk_core.frameworks.mlx import SharedStream
+    from wlk_frameworks.mlx import SharedStream
     from wlk_voxtral.network import DecoderRow, EncoderRow
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral_mlx.checkpoint import ModelConfig

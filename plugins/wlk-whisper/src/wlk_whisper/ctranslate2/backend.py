@@ -12,9 +12,9 @@ import ctranslate2
 from faster_whisper import WhisperModel
 import numpy as np
 
-from wlk_core.frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
 from wlk_core.models import locate
 from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, ModelNotFoundError
+from wlk_frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
 from wlk_whisper.backend import decoding_options, window_recognizer
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.ctranslate2.checkpoint import check_files

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from wlk_core.frameworks.memory import physical_memory, require_memory
-from wlk_core.models import Index, Size, read_json, read_json_table
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_core.untrusted import one_line
+from wlk_frameworks.checkpoints import Index, Size, read_json, read_json_table
+from wlk_frameworks.memory import physical_memory, require_memory
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 

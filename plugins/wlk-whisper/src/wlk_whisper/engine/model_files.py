@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from tokenizers import Tokenizer as HfTokenizer
 
-from wlk_core.models import (
+from wlk_core.plugins import ModelNotFoundError
+from wlk_core.untrusted import one_line
+from wlk_frameworks.checkpoints import (
     LayerCount,
     Size,
     TensorSize,
@@ -17,13 +19,11 @@ from wlk_core.models import (
     read_safetensors_headers,
     weight_names,
 )
-from wlk_core.plugins import ModelNotFoundError
-from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wlk_core.models import TensorHeader
+    from wlk_frameworks.checkpoints import TensorHeader
 
 REMEDY = "pull or convert the model again"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")

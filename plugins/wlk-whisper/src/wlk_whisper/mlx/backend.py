@@ -12,8 +12,8 @@ from faster_whisper.feature_extractor import FeatureExtractor
 from faster_whisper.tokenizer import Tokenizer
 from mlx_whisper.tokenizer import get_encoding
 
-from wlk_core.frameworks.mlx import choose_dtype, shared_stream
 from wlk_core.plugins import ModelNotFoundError
+from wlk_frameworks.mlx import choose_dtype, shared_stream
 from wlk_whisper.backend import network_backend
 from wlk_whisper.checkpoint import find_model
 from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer

@@ -11,11 +11,11 @@ from mlx_whisper.whisper import ModelDimensions, Whisper
 from msgspec import Meta, defstruct
 import numpy as np
 
-from wlk_core.frameworks.memory import require_memory
-from wlk_core.frameworks.mlx import available_memory
-from wlk_core.models import LayerCount, Size, TensorSize, check_sizes, read_json_table
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
+from wlk_frameworks.checkpoints import LayerCount, Size, TensorSize, check_sizes, read_json_table
+from wlk_frameworks.memory import require_memory
+from wlk_frameworks.mlx import available_memory
 from wlk_whisper.engine.model_files import read_checkpoint
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import mlx.core as mx
 from mlx_whisper.whisper import sinusoids
 import numpy as np
 
-from wlk_core.frameworks.mlx import gelu
+from wlk_frameworks.mlx import gelu
 from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues, DecoderOutput
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlx_whisper.whisper import MultiHeadAttention, ResidualAttentionBlock, Whisper
     from numpy.typing import NDArray
 
-    from wlk_core.frameworks.mlx import SharedStream
+    from wlk_frameworks.mlx import SharedStream
     from wlk_whisper.engine.alignment_heads import Heads
 
 _KeysValues = tuple[mx.array, mx.array]  # each [rows, heads, positions, head size]

@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_core.frameworks.memory import require_memory
-from wlk_core.frameworks.torch import available_memory, choose_device, choose_dtype
-from wlk_core.models import check_sizes
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
+from wlk_frameworks.checkpoints import check_sizes
+from wlk_frameworks.memory import require_memory
+from wlk_frameworks.torch import available_memory, choose_device, choose_dtype
 from wlk_whisper.backend import network_backend
 from wlk_whisper.checkpoint import find_model
 from wlk_whisper.engine.model_files import REMEDY, SIZES, read_checkpoint, read_tokenizer

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from wlk_core.frameworks.kv_pool import Packing
+from wlk_frameworks.kv_pool import Packing
 from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues, EncoderPass
 

@@ -8,9 +8,9 @@ import warnings
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from wlk_core.models import read_json_table
 from wlk_core.plugins import BackendUnavailable, OptionError
 from wlk_core.untrusted import one_line
+from wlk_frameworks.checkpoints import read_json_table
 
 try:
     from peft import LoraConfig, get_peft_model, set_peft_model_state_dict

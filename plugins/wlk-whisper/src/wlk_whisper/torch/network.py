@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from wlk_core.frameworks.kv_pool import AttentionPass, KVPool, Packing
+from wlk_frameworks.kv_pool import AttentionPass, KVPool, Packing
 from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
 from wlk_whisper.torch.encoder import KeysValues, TorchEncoder, merge_heads, mlp, split_heads
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import WhisperForConditionalGeneration
 
-    from wlk_core.frameworks.kv_pool import KVCache
+    from wlk_frameworks.kv_pool import KVCache
     from wlk_whisper.engine.alignment_heads import Heads
     from wlk_whisper.engine.network import CrossKeysValues
 

@@ -1,1 +1,0 @@
-"""Code that plugins of one framework share; import these modules only where a model runs."""

@@ -1,0 +1,10 @@
+"""Decode any file or sample type to what every stream takes: mono float32 at 16 kHz."""
+
+from __future__ import annotations
+
+from wlk_live.audio.decode import audio_duration as audio_duration
+from wlk_live.audio.decode import decode_file as decode_file
+from wlk_live.audio.decode import may_be_live as may_be_live
+from wlk_live.audio.pcm import PcmConverter as PcmConverter
+from wlk_live.audio.pcm import Resampler as Resampler
+from wlk_live.audio.pcm import rechunk as rechunk

@@ -1,0 +1,224 @@
+"""Convert live audio in any encoding and rate to float32 at 16 kHz, in chunks of equal length."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+
+from wlk_core.audio import ValidAudio, sealed, to_float32, validate_audio
+from wlk_core.errors import AudioFormatError, WLKError
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.untrusted import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from av import AudioFrame
+    from av.audio.codeccontext import AudioCodecContext
+    from av.filter import Graph
+    from numpy.typing import NDArray
+
+Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
+Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
+_RATES = (8_000, 192_000)  # samples a second, from telephones to studio interfaces
+_NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+
+_SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
+    "s16le": np.dtype("<i2"),
+    "f32le": np.dtype("<f4"),
+    "mulaw": np.dtype(np.uint8),
+    "alaw": np.dtype(np.uint8),
+}
+
+
+@cache
+def _g711_table(encoding: Encoding) -> NDArray[np.float32]:
+    """Return the sample in [-1, 1] for each of the 256 codes of G.711."""
+    from av import CodecContext, Packet  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+    codec = cast("AudioCodecContext", CodecContext.create(f"pcm_{encoding}", "r"))
+    codec.sample_rate, codec.layout = _RATES[0], "mono"
+    (frame,) = codec.decode(Packet(bytes(range(256))))
+    return to_float32(frame.to_ndarray().reshape(-1))
+
+
+class PcmConverter:
+    """
+    Convert a live source of one channel, piece by piece, to float32 at 16 kHz.
+
+    Bytes are samples in `encoding`: "s16le", "f32le", or G.711 "mulaw" or "alaw".  They may be cut
+    anywhere, even inside a sample.  Arrays, float[n] or int[n], carry their own sample type, see
+    `to_float32`.  A piece that is refused changes nothing.  Raises AudioFormatError for an unknown
+    encoding, or a rate out of range.
+    """
+
+    def __init__(self, *, encoding: Encoding = "s16le", rate: int = SAMPLE_RATE) -> None:
+        if encoding not in get_args(Encoding):
+            raise AudioFormatError(
+                f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
+            )
+        self.encoding: Encoding = encoding
+        self.rate = require_rate(rate)
+        self._resampler = Resampler(self.rate)
+        self._rest = b""  # the bytes of an incomplete sample
+
+    def push(self, audio: Audio) -> ValidAudio:
+        """
+        Append a piece of any length; return a copy of what is ready, float32[m] with m >= 0.
+
+        ValidAudio is returned as it is if the rate is 16 kHz.  Raises AudioFormatError for a
+        wrong type or shape, NaN, infinity or an out-of-range sample.
+        """
+        rest = b""
+        samples: NDArray[np.generic]
+        if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
+            return audio
+        if isinstance(audio, bytes | bytearray | memoryview):
+            data = self._rest + bytes(audio)
+            dtype = _SAMPLE_TYPES[self.encoding]
+            whole = len(data) - len(data) % dtype.itemsize
+            rest = data[whole:]
+            samples = np.frombuffer(data[:whole], dtype)
+            if dtype == np.uint8:
+                samples = _g711_table(self.encoding)[samples]
+        else:
+            samples = audio
+        converted = to_float32(samples)
+        validate_audio(converted)
+        self._rest = rest
+        return sealed(self._resampler.push(converted).copy())
+
+    def flush(self) -> ValidAudio:
+        """Return what resampling held back, drop an incomplete sample and begin a new stream."""
+        self._rest = b""
+        return sealed(self._resampler.flush().copy())
+
+
+def require_rate(rate: object) -> int:
+    """Return *rate*, in Hz, as an int; raise AudioFormatError if it is not one or out of range."""
+    if not isinstance(rate, int | np.integer) or not _RATES[0] <= rate <= _RATES[1]:
+        raise AudioFormatError(
+            f"expected a sample rate from {_RATES[0]} to {_RATES[1]} Hz, got {shown(rate)}"
+        )
+    return int(rate)
+
+
+class Resampler:
+    """
+    Resample one channel of float32 from `rate` samples a second to `to_rate`, by default 16 kHz.
+
+    There is neither delay nor drift: sample n of the input stays at n / rate seconds, however the
+    input is cut into pieces.  A few milliseconds are held back until `flush`; in total, n input
+    samples give round(n * to_rate / rate) output samples.  If the rates are equal, samples are
+    returned without a copy.
+    """
+
+    def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:
+        self.rate = rate
+        self.to_rate = to_rate
+        self._samples_in = 0
+        self._samples_out = 0
+        self._graph: Graph | None = None  # FFmpeg's filters, while a stream is open
+        if self.rate != self.to_rate:
+            self._open()
+
+    def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""
+        if self.rate == self.to_rate:
+            return samples
+        graph = self._graph or self._open()
+        self._samples_in += len(samples)
+        ready = [_NO_AUDIO]
+        # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
+        for first in range(0, len(samples), self.rate):
+            piece = np.ascontiguousarray(samples[first : first + self.rate]).reshape(1, -1)
+            frame = self._frame_type.from_ndarray(piece, format="flt", layout="mono")
+            frame.sample_rate = self.rate
+            graph.push(frame)
+            ready += self._pulled(graph)
+        return np.concatenate(ready)
+
+    def flush(self) -> NDArray[np.float32]:
+        """Return the samples held back; the next push begins a new stream."""
+        if self._graph is None:
+            return _NO_AUDIO
+        total = (self._samples_in * self.to_rate * 2 + self.rate) // (2 * self.rate)  # rounded
+        due = total - self._samples_out
+        # FFmpeg rounds down, so one sample can be missing.  Repeat the last one: the difference
+        # between neighbours is inaudible.
+        self._graph.push(None)
+        rest: NDArray[np.float32] = np.concatenate([_NO_AUDIO, *self._pulled(self._graph)])[:due]
+        if len(rest) < due:
+            rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
+        self._samples_in = self._samples_out = 0
+        self._graph = None  # opened again by the next push, but most streams end here
+        return rest
+
+    def _open(self) -> Graph:
+        from av import AudioFrame  # noqa: PLC0415 -- loads the FFmpeg libraries
+        from av.filter import Graph  # noqa: PLC0415
+
+        self._frame_type = AudioFrame
+        # The filters of `av.AudioResampler`, which starts a thread per core for every stream.
+        self._graph = graph = Graph()
+        graph.threads = 1
+        graph.link_nodes(
+            graph.add("abuffer", f"sample_rate={self.rate}:sample_fmt=flt:channel_layout=mono"),
+            graph.add("aformat", f"sample_rates={self.to_rate}:sample_fmts=flt"),
+            graph.add("abuffersink"),
+        ).configure()
+        return graph
+
+    def _pulled(self, graph: Graph) -> Iterator[NDArray[np.float32]]:
+        with suppress(BlockingIOError, EOFError):  # no more for now, or at all
+            while True:
+                samples = to_float32(cast("AudioFrame", graph.pull()).to_ndarray().reshape(-1))
+                self._samples_out += len(samples)
+                yield samples
+
+
+class Chunker:
+    """Cut audio in pieces of any length into chunks of exactly `samples`, each copied once."""
+
+    def __init__(self, samples: int) -> None:
+        if samples <= 0:
+            raise ValueError(f"`samples` must be positive, got {samples}")
+        self._samples = self._missing = samples
+        self._waiting: list[NDArray[np.float32]] = []
+
+    def push(self, piece: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """Append float32[n], n >= 0; yield the chunks that are now full."""
+        while len(piece) >= self._missing:
+            self._waiting.append(piece[: self._missing])
+            piece = piece[self._missing :]
+            yield from self.flush()
+        if len(piece):
+            self._waiting.append(piece)
+            self._missing -= len(piece)
+
+    def flush(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the samples left, if any, as one shorter chunk, and begin anew."""
+        waiting, self._waiting, self._missing = self._waiting, [], self._samples
+        if waiting:
+            yield np.concatenate(waiting)
+
+
+def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
+    """
+    Yield *pieces* in non-empty chunks of exactly *samples*; only the last may be shorter.
+
+    A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
+    `decode_file` does for damage, the audio before the failure is yielded first, so that no
+    undamaged part is lost.  Raises ValueError unless *samples* is positive.
+    """
+    chunker = Chunker(samples)
+    try:
+        for piece in pieces:
+            yield from chunker.push(piece)
+    except (WLKError, OSError):
+        yield from chunker.flush()
+        raise
+    yield from chunker.flush()

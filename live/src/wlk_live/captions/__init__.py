@@ -1,0 +1,1 @@
+"""Captions: timed text in lines that people can read."""

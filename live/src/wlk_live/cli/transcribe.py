@@ -1,0 +1,214 @@
+"""The commands ``transcribe``, ``listen`` and ``demo``, which turn audio into text."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from wlk_core.cli.main import registry_of
+from wlk_core.cli.options import backend_option, pairs_option
+from wlk_core.cli.terminal import echo, table
+from wlk_core.errors import BackendUnavailable
+from wlk_core.options import OptionValues, parse_pairs
+from wlk_live.cli.options import Choice, choose, stream_options
+from wlk_live.config import Settings, choose_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The file extension of each format.
+SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+STYLES = {suffix: style for style, suffix in SUFFIXES.items()}  #: the reverse
+SAMPLE = Path(__file__).with_name("demo.flac")  #: spoken English digits
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@stream_options
+@click.option(
+    "--chunk-seconds",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Seconds of audio per call.",
+)
+@click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
+@click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
+@click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
+@click.option("--force", is_flag=True, help="Replace output files that exist.")
+def transcribe(
+    *,
+    files: tuple[str, ...],
+    chunk_seconds: float,
+    realtime: bool,
+    style: str | None,
+    output: str | None,
+    force: bool,
+    **flags: Any,
+) -> int:
+    """
+    Transcribe each FILE, printing text as soon as it is final.
+
+    FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
+    be read is reported in one line on standard error and does not stop the others.  The extension
+    of --output chooses the format; without --output, text goes to standard output.
+    """
+    if math.isnan(chunk_seconds):  # click's range accepts it
+        raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
+    plan = plan_outputs(files, output, style, is_forced=force)
+    choice = choose(registry_of(), **flags)
+    planned = [(file, [each]) for file, each in zip(files, plan, strict=True)]
+
+    from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
+
+    return transcribe_all(choice, planned, chunk_seconds=chunk_seconds, is_spoken=realtime)
+
+
+@click.command()
+@click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
+@click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
+@click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")
+@click.option("--save", "saves", metavar="PATH", multiple=True, help="Keep the result in a file.")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
+@pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
+@stream_options
+def listen(
+    *,
+    device: str | None,
+    list_devices: bool,
+    file: str | None,
+    saves: tuple[str, ...],
+    force: bool,
+    diarizer: str | None,
+    diarizer_pairs: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """
+    Transcribe a microphone until Ctrl-C, printing text as soon as it is final.
+
+    --save may be repeated; the file's extension, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
+    the format.  Files are written as words are committed; .json files and those with speakers are
+    written at the end.  Nothing that was committed is lost when the run ends.  A microphone needs
+    the package sounddevice: pip install 'wlk-core[mic]'.
+    """
+    from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
+    from wlk_live.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
+
+    if list_devices:
+        rows = [
+            ("*" if each["is_default"] else "", str(each["index"]), each["name"])
+            for each in input_devices()
+        ]
+        echo(table(rows) or "no device can record; connect a microphone")
+        return 0
+    if device is not None and file is not None:
+        raise click.UsageError("--device and --input cannot be used together; choose one")
+    if diarizer_pairs and diarizer is None:
+        raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
+    targets: dict[Path, str] = {}
+    for path in map(Path, saves):
+        styles = {**STYLES, ".wav": "wav"}
+        if (suffix := path.suffix.lower()) not in styles:
+            raise click.UsageError(f"--save {path}: expected the extension {', '.join(styles)}")
+        check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
+        targets[path] = styles[suffix]
+    choice = choose(registry_of(), **flags)
+    if diarizer is not None:
+        choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))
+    if file is None:
+        find_device(device)  # a missing one is reported before a model is loaded
+    planned = [*((style, path) for path, style in targets.items()), ("text", None)]
+    return transcribe_all(choice, [(file, planned)], device=device, is_live=True)
+
+
+@click.command()
+@backend_option(help="Backend to use; see: wlk-core backends.")
+@click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
+@click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
+def demo(*, backend: str | None, fast: bool, save: str | None) -> int:
+    """
+    Transcribe the bundled sample, spoken digits, with the model that comes with a backend.
+
+    Text is printed as soon as it is final.  No network is used.
+    """
+    registry = registry_of()
+    spec = registry.spec(backend) if backend else choose_settings(registry).spec
+    others = () if backend else registry.usable()
+    spec = next((each for each in (spec, *others) if "digits" in each.models), spec)
+    if "digits" not in spec.models:
+        raise BackendUnavailable(f"backend {spec.name} has no model digits; see: wlk-core models")
+    if save is not None:
+        path, sound = Path(save), SAMPLE.read_bytes()
+        is_copy = path.is_file() and path.read_bytes() == sound
+        check_target(path, "--save", recordings=[], is_forced=is_copy)
+        path.write_bytes(sound)
+    settings = Settings(spec=spec, model="digits", language=None, options=OptionValues({}, {}))
+    choice = Choice(registry=registry, settings=settings)
+
+    from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
+
+    return transcribe_all(choice, [(str(SAMPLE), [("text", None)])], is_spoken=not fast)
+
+
+def plan_outputs(
+    files: Sequence[str], output: str | None, style: str | None, *, is_forced: bool = False
+) -> list[tuple[str, Path | None]]:
+    """
+    Return the format and the file of each recording's result, None for standard output.
+
+    If *style* is None, the extension of *output* chooses the format.  The results of several
+    recordings go into a directory, which is created.
+    """
+    if output is None or output == "-":
+        if len(files) > 1 and style not in {None, "text", "json"}:
+            raise click.UsageError(
+                f"several files as {style} need a directory of their own: --output DIRECTORY"
+            )
+        return [(style or "text", None)] * len(files)
+    if not output:
+        raise click.UsageError("--output needs the path of a file or directory, got ''")
+    paths = [Path(output)]
+    is_directory = paths[0].is_dir() or output.endswith(("/", os.sep))
+    implied = None if is_directory else STYLES.get(paths[0].suffix.lower())
+    if len(files) > 1 or is_directory:
+        names = ["stdin" if file == "-" else Path(file).stem for file in files]
+        if name := next((name for name in names if names.count(name) > 1), None):
+            raise click.UsageError(
+                f"two recordings are called {name}; transcribe each with its own --output"
+            )
+        if implied is not None or paths[0].is_file():
+            raise click.UsageError(f"expected a directory for several results, got {output}")
+        paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
+        try:
+            paths[0].parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.UsageError(f"--output {output}: {error.strerror}") from error
+    elif style and implied not in {None, style}:
+        raise click.UsageError(
+            f"--output {output} has the extension of {implied}, but --format is {style}; leave "
+            "--format out, or choose another extension"
+        )
+    for path in paths:
+        check_target(path, "--output", recordings=files, is_forced=is_forced)
+    return [(style or implied or "text", path) for path in paths]
+
+
+def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
+    """Raise UsageError if *path*, which was given to *option*, must not be written."""
+    if not path.parent.is_dir():
+        raise click.UsageError(f"{option} {path}: there is no directory {path.parent}")
+    for recording in recordings:
+        if path.exists() and Path(recording).exists() and path.samefile(recording):
+            raise click.UsageError(f"{option} {path} would overwrite the recording {recording}")
+    # A second run of the same command must not destroy subtitles that somebody has corrected.  An
+    # empty file, as created by mktemp, may be replaced.
+    if not is_forced and path.is_file() and path.stat().st_size:
+        raise click.UsageError(
+            f"{option} {path}: it exists; replace it with --force, or choose another path"
+        )

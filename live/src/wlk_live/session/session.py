@@ -1,0 +1,246 @@
+"""A session: audio in, events out, without threads, clocks or sockets of its own."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING
+
+from wlk_core.errors import ConcurrentCallError, OptionError
+from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.untrusted import real_number, shown
+from wlk_live.audio.pcm import PcmConverter
+from wlk_live.errors import SessionOverloaded
+from wlk_live.session.worker import Worker
+
+if TYPE_CHECKING:
+    from wlk_core.annotators import Diarizer, Translator, TurnDetector
+    from wlk_core.errors import WLKError
+    from wlk_core.processor import OnlineProcessor
+    from wlk_live.audio.pcm import Audio, Encoding
+    from wlk_live.session.events import Event
+    from wlk_live.vad import SilenceGate
+
+
+class Session:
+    """
+    One stream of audio that becomes one ordered list of events.
+
+    Like h11 for HTTP, a session does no input or output: it takes audio and returns events.
+    Files, microphones and servers are loops around it::
+
+        session = Session(backend.create_processor(language="en"), gate=silence_gate())
+        for chunk in chunks:
+            handle(session.feed(chunk))
+        handle(session.finish())
+
+    Audio is one channel, as bytes in `encoding` or as arrays; see `PcmConverter`.  Each event comes
+    once, in order, with times in seconds on the stream clock; `End` is the last.
+
+    A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
+    `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
+    the first four raise StreamClosed once the audio has ended or the session is over.  `step` makes
+    at most one call of the processor and returns its events; one thread at a time may call it.
+
+    A failed call is reported as a `Failure` and retried by the next step.  After the last attempt
+    the failure is final and the session ends; everything committed is returned first.
+
+    Raises OptionError, or AudioFormatError as `PcmConverter` does, for an argument out of range.
+
+    Args:
+        processor: a new stream of a backend.  The session finishes it; the caller closes it.
+        gate: drops pauses and finds endpoints; with None the model gets all audio.
+        diarizer: finds the speakers, reported as `SpeakerTurn` events.
+        translator: translates committed text, reported as `Translation` events.
+        turn_detector: ends an utterance earlier than the gate would; needs a gate.  The caller
+            closes all three after the End; the session never does.
+        encoding: the sample format of audio that is given as bytes.
+        rate: samples a second of the source, 8,000 to 192,000.
+        max_backlog_seconds: seconds of audio that may wait before `receive` refuses more.
+        skip_ticks_after: seconds of waiting audio beyond which the session catches up: the policy
+            then decides only at its latest tick.  No audio is left out, but the words can depend on
+            when the audio came.  With None they never do.
+
+    """
+
+    def __init__(
+        self,
+        processor: OnlineProcessor,
+        *,
+        gate: SilenceGate | None = None,
+        diarizer: Diarizer | None = None,
+        translator: Translator | None = None,
+        turn_detector: TurnDetector | None = None,
+        encoding: Encoding = "s16le",
+        rate: int = SAMPLE_RATE,
+        max_backlog_seconds: float = 120.0,
+        skip_ticks_after: float | None = None,
+    ) -> None:
+        self._max_backlog = _seconds("max_backlog_seconds", max_backlog_seconds)
+        skip_after = math.inf
+        if skip_ticks_after is not None:
+            skip_after = _seconds("skip_ticks_after", skip_ticks_after)
+        if gate is not None and gate.is_used:  # its times count from the start of another stream
+            raise OptionError("expected a new gate, got one that was used; create one per session")
+        self._converter = PcmConverter(encoding=encoding, rate=rate)
+        self._queue = InputQueue("the session has ended; open a new one for more audio")
+        self._receiving = threading.Lock()  # held to convert audio, never while the model runs
+        parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
+        annotators = {name: part for name, part in parts.items() if part is not None}
+        self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=skip_after)
+        self._work = self._worker.work()
+        #: Whether the End was returned or the session failed; no more events will come.
+        self.is_over = False
+        self._stepping = threading.Lock()
+
+    @property
+    def audio_time(self) -> float:
+        """Stream time of the end of the audio received, in seconds."""
+        return self._queue.end
+
+    @property
+    def backlog_seconds(self) -> float:
+        """Seconds of received audio that no step has taken yet."""
+        return self._queue.waiting_seconds
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do something now."""
+        return not self.is_over and (not self._worker.is_idle or self._queue.has_items)
+
+    @property
+    def is_ending_utterance(self) -> bool:
+        """Whether a commit, a silence or the end has ended an utterance that is not flushed yet."""
+        return not self.is_over and (self._worker.is_flushing or self._queue.commands > 0)
+
+    def receive(self, audio: Audio) -> None:
+        """
+        Append a copy of *audio*, of any length; never waits for the model.
+
+        Raises:
+            AudioFormatError: a wrong type or shape, NaN or infinity; nothing was changed.
+            SessionOverloaded: `max_backlog_seconds` of audio wait; nothing was changed.
+
+        """
+        with self._receiving:
+            # If nothing waits, a piece of any length is taken: one longer than the bound could
+            # otherwise never be sent.
+            if 0 < self.backlog_seconds >= self._max_backlog:
+                raise SessionOverloaded(
+                    f"{self.backlog_seconds:.1f} s of audio wait to be decoded, and the bound is "
+                    f"{self._max_backlog:.1f} s; step the session, then send this audio again"
+                )
+            converted = self._converter.push(audio)
+            for start in range(0, max(1, len(converted)), MAX_PIECE):
+                self._queue.put_audio(converted[start : start + MAX_PIECE])
+
+    def skip(self, seconds: float) -> None:
+        """
+        Declare that *seconds* of audio were not captured, for example while a device was lost.
+
+        The clock moves on and the utterance ends; an `AudioGap` is reported.  Raises ClockError
+        if *seconds* is negative or longer than a stream can be.
+        """
+        self._queue.put_silence(seconds, in_samples=True)
+
+    def commit(self) -> None:
+        """
+        Declare that the utterance ends with the audio received so far.
+
+        The next steps commit all of its words and report one `Endpoint`, with or without a gate
+        and even if no audio came since the last commit.
+        """
+        self._queue.put(Command.COMMIT)
+
+    def mark(self, name: str) -> None:
+        """
+        Request a `Marked` event for when all audio received so far is decoded.
+
+        It is decoded as far as the policy can without later audio, and the mark itself commits
+        nothing.  This is how a client on another machine learns what was decoded.
+        """
+        self._queue.put(name)
+
+    def end_audio(self) -> None:
+        """Declare that no more audio will come; may be called again."""
+        with self._receiving:
+            if not self._queue.is_shut:
+                self._queue.put_audio(self._converter.flush())
+                self._queue.put(Command.END)
+                self._queue.shut()
+
+    def step(self) -> list[Event]:
+        """
+        Take a piece of audio, or make a call of the processor; return what happened.
+
+        Raises:
+            ConcurrentCallError: another thread is stepping this session; nothing was changed.
+            StreamClosed: the processor was closed by its owner; the session is over.
+
+        """
+        self._step()
+        return self._take_events()
+
+    def _step(self) -> None:
+        if self.is_over:
+            return
+        if not self._stepping.acquire(blocking=False):
+            raise ConcurrentCallError(
+                "another thread is stepping this session; one thread at a time may step it"
+            )
+        try:
+            self._worker.has_called = False
+            next(self._work, None)
+        except BaseException:
+            self._end_session()
+            raise
+        finally:
+            self._stepping.release()
+        if self._worker.has_ended:
+            self._end_session()
+
+    def _take_events(self) -> list[Event]:
+        events, self._worker.events = self._worker.events, []
+        return events
+
+    def fail(self, error: WLKError) -> list[Event]:
+        """
+        End the session because of *error*; return its last events, a final Failure and the End.
+
+        The events of a step that raised come first.  Returns nothing if the End was returned
+        before.  Must not be called while a step runs.
+        """
+        if not self._worker.has_ended:
+            self._end_session()
+            self._worker.end(error)
+        return self._take_events()
+
+    def _end_session(self) -> None:
+        self.is_over = True
+        self._queue.shut()
+        self._queue.clear()
+
+    def feed(self, audio: Audio) -> list[Event]:
+        """Receive *audio*, take all the steps that it makes possible, and return what happened."""
+        self._take_steps()  # first, so that `receive` does not refuse it
+        self.receive(audio)
+        self._take_steps()
+        return self._take_events()
+
+    def finish(self) -> list[Event]:
+        """End the audio, commit everything and return the last events; the last one is the End."""
+        self.end_audio()
+        self._take_steps()
+        return self._take_events()
+
+    def _take_steps(self) -> None:
+        while self.has_work:
+            self._step()
+
+
+def _seconds(name: str, value: object) -> float:
+    seconds = real_number(value)
+    if seconds is None or not 0 <= seconds < math.inf:
+        raise OptionError(f"expected `{name}` in seconds, 0 or more, got {shown(value)}")
+    return seconds

@@ -1,0 +1,349 @@
+"""Transcribe a recording in one call, or live audio as events, with or without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+import logging
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import numpy as np
+
+from wlk_core.audio import sealed, valid_copy, validate_audio
+from wlk_core.errors import AudioFormatError, OptionError
+from wlk_core.online.input_queue import MAX_PIECE
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
+from wlk_core.untrusted import real_number, shown
+from wlk_live.audio.decode import decode_file
+from wlk_live.audio.pcm import Chunker, require_rate
+from wlk_live.captions.segments import (
+    Segment,
+    round_seconds,
+    segment_record,
+    segments_from_tokens,
+    span_record,
+    srt_text,
+    token_record,
+    vtt_text,
+)
+from wlk_live.session.events import Commit, End, Event, Failure, SilenceSpan
+from wlk_live.session.session import Session
+from wlk_live.vad import silence_gate
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        AsyncIterator,
+        Callable,
+        Generator,
+        Iterable,
+        Iterator,
+    )
+
+    from numpy.typing import NDArray
+
+    from wlk_core.backend import Backend
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.tokens import ASRToken, Silence
+    from wlk_live.audio.decode import AudioPath
+    from wlk_live.vad import GateParameters
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class Transcription:
+    """The transcript of a whole recording."""
+
+    text: str  #: without white space at its ends
+    words: tuple[ASRToken, ...]  #: the committed tokens, each with its own spacing
+    segments: tuple[Segment, ...]  #: the words as captions
+    silences: tuple[Silence, ...]  #: the pauses that were left out; empty with ``vad=False``
+    language: str | None  #: detected for most words, else the one that was requested, else None
+    duration: float  #: the length of the audio in seconds
+
+    def to_srt(self) -> str:
+        """Return the content of a SubRip file."""
+        return srt_text(self.words)
+
+    def to_vtt(self) -> str:
+        """Return the content of a WebVTT file."""
+        return vtt_text(self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, in the shape of ``wlk-core transcribe --format json``."""
+        return {
+            "language": self.language,
+            "duration": round_seconds(self.duration),
+            "text": self.text,
+            "tokens": [token_record(token) for token in self.words],
+            "segments": [segment_record(segment) for segment in self.segments],
+            "silences": [span_record(silence) for silence in self.silences],
+        }
+
+
+def transcribe(
+    backend: Backend,
+    audio: AudioPath | NDArray[np.float32],
+    *,
+    language: str | None = None,
+    task: str = "transcribe",
+    vad: bool | GateParameters = True,
+    chunk_seconds: float = 1.0,
+    sample_rate: int | None = None,
+    **options: Any,
+) -> Transcription:
+    """
+    Transcribe a whole recording.
+
+    Args:
+        backend: a loaded model.
+        audio: a file of any format that FFmpeg reads, "-" for standard input, a binary file
+            object, the bytes of a file, or float32[n].
+        language: a code that the spec declares; None to detect it.
+        task: "transcribe" or "translate".
+        vad: leave pauses out, because models invent words in silence; GateParameters choose
+            when speech begins and ends.
+        chunk_seconds: how much audio the model is given at a time.
+        sample_rate: samples a second of an array, by default 16,000; a file states its own.
+        options: the spec's options of scope "stream".  If they include neither a policy nor an
+            option of one, the backend's policy for recordings is used, if it has one.
+
+    Raises:
+        AudioFormatError: the audio is not what `decode_file` or a stream accepts, or is damaged.
+        OSError: the file cannot be read.
+        BackendError: the engine failed for good.
+        OptionError: an option is unknown or unsupported, `chunk_seconds` is not above 0, or
+            `sample_rate` is given for a file.
+
+    """
+    options = backend.spec.recording_options(options)
+    pieces: Generator[NDArray[np.float32]]
+    if isinstance(audio, np.ndarray):
+        validate_audio(audio)  # all of it, before the model runs
+        # Copied piece by piece, because a copy of the whole recording could take gigabytes.
+        pieces = (
+            sealed(np.array(audio[start : start + MAX_PIECE]))
+            for start in range(0, len(audio), MAX_PIECE)
+        )
+    elif not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
+        audio, "read"
+    ):
+        raise AudioFormatError(
+            f"expected a path, a binary file or a numpy array, got {type(audio).__name__}; "
+            "convert samples with numpy.asarray(samples, dtype='float32')"
+        )
+    elif sample_rate is not None:
+        raise OptionError("`sample_rate` is only for arrays; a file states its own: leave it out")
+    else:
+        pieces = decode_file(audio)
+    events = stream(
+        backend,
+        pieces,
+        language=language,
+        task=task,
+        vad=vad,
+        chunk_seconds=chunk_seconds,
+        sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
+        **options,
+    )
+    words: list[ASRToken] = []
+    silences: list[Silence] = []
+    duration = 0.0
+    with closing(pieces), closing(events):
+        for event in events:
+            if isinstance(event, Commit):
+                words += event.tokens
+            elif isinstance(event, SilenceSpan):
+                silences.append(event.silence)
+            elif isinstance(event, End):
+                duration = event.audio_time
+    detected = [word.detected_language for word in words if word.detected_language]
+    return Transcription(
+        text="".join(word.text for word in words).strip(),
+        words=tuple(words),
+        segments=segments_from_tokens(words),
+        silences=tuple(silences),
+        language=Counter(detected).most_common(1)[0][0] if detected else language,
+        duration=duration,
+    )
+
+
+def stream(
+    backend: Backend,
+    chunks: Iterable[NDArray[np.float32]],
+    *,
+    language: str | None = None,
+    task: str = "transcribe",
+    vad: bool | GateParameters = True,
+    chunk_seconds: float = 1.0,
+    sample_rate: int = SAMPLE_RATE,
+    **options: Any,
+) -> Generator[Event]:
+    """
+    Transcribe chunks of float32[n] at `sample_rate`, n >= 0, and yield events as they happen.
+
+    `language`, `task` and `options` are those of `create_processor`.  Each chunk is copied, so that
+    its memory can be reused, and resampled if `sample_rate` is not 16 kHz.  The model runs whenever
+    `chunk_seconds` of audio have arrived.  With `vad`, pauses are left out, because models invent
+    words in silence; GateParameters choose when speech begins and ends.  Leaving the loop early
+    closes the stream without a finish; close the generator to do so at a known time.
+
+    Errors, including those that *chunks* raises, are raised after everything committed before them.
+    If *chunks* raises AudioFormatError or OSError, the audio before it is transcribed to its end
+    first, so that a damaged file gives all the text of its undamaged part.
+
+    Yields:
+        The events of a Session in the order in which they happen, and one End.
+
+    Raises:
+        AudioFormatError: a chunk is not one channel of finite float32.
+        BackendError: the engine failed for good.
+        OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
+
+    """
+    chunker, gate = new_chunker(chunk_seconds, sample_rate), silence_gate(vad)
+    if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
+        raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
+    processor = backend.create_processor(language=language, task=task, **options)
+    return run_session(processor, Session(processor, gate=gate, rate=sample_rate), chunks, chunker)
+
+
+def astream(
+    backend: Backend,
+    chunks: AsyncIterable[NDArray[np.float32]],
+    *,
+    language: str | None = None,
+    task: str = "transcribe",
+    vad: bool | GateParameters = True,
+    chunk_seconds: float = 1.0,
+    sample_rate: int = SAMPLE_RATE,
+    **options: Any,
+) -> AsyncGenerator[Event]:
+    """
+    Transcribe chunks without blocking the event loop; see `stream`.
+
+    Every call of the model runs in one of asyncio's threads, one at a time.  So does opening the
+    stream, at the first ``anext``, because it may wait for another server.  A thread is occupied
+    only while the model runs.  Two calls can run in different threads; if a backend declares
+    ``thread_affinity="same-thread"``, use `stream` in a thread of your own.
+
+    Cancelling the consumer, or `aclose`, closes the stream.  A cancellation waits for the running
+    step, because an engine cannot be interrupted; the backend can be closed right afterwards.  What
+    this step commits is dropped, with all audio that was not decoded: to keep every word, end the
+    source instead.  Another task has to cancel the consumer's task: `aclose` during its ``anext``
+    raises RuntimeError, as with any asynchronous generator.
+    """
+    # Invalid arguments are refused now, not at the first anext.
+    backend.spec.stream_options(options)
+    pieces = aiter(chunks)
+    chunker = new_chunker(chunk_seconds, sample_rate)
+
+    def open_session(stack: ExitStack) -> Session:
+        gate = silence_gate(vad)
+        processor = backend.create_processor(language=language, task=task, **options)
+        stack.enter_context(closing(processor))
+        return Session(processor, gate=gate, rate=sample_rate)
+
+    return _events(open_session, pieces, chunker)
+
+
+async def _events(
+    open_session: Callable[[ExitStack], Session],
+    pieces: AsyncIterator[NDArray[np.float32]],
+    chunker: Chunker,
+) -> AsyncGenerator[Event]:
+    with ExitStack() as stack:
+        session = await _in_thread(partial(open_session, stack))
+        while not session.is_over:
+            piece, failure = None, None
+            try:
+                piece = await anext(pieces, None)
+                piece = None if piece is None else valid_copy(piece)
+            except (AudioFormatError, OSError) as error:  # as in `run_session`
+                piece, failure = None, error
+            steps = _feed(session, chunker, piece, failure)
+            while (events := await _in_thread(partial(next, steps, None))) is not None:
+                for event in events:
+                    yield event
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    # A future, not a task: asyncio.run would cancel a task while its thread keeps running.
+    future = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        await asyncio.wait([future])
+    except asyncio.CancelledError:
+        # The thread still uses the stream, so it is waited for, however often this is cancelled.
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        future.exception()  # asyncio would log an error that was never retrieved
+        raise
+    return future.result()
+
+
+def run_session(
+    processor: OnlineProcessor,
+    session: Session,
+    chunks: Iterable[NDArray[np.float32]],
+    chunker: Chunker,
+) -> Generator[Event]:
+    """Run *chunks* through *session*, and close *processor* at the end; see `stream`."""
+    with closing(processor):
+        pieces = map(valid_copy, chunks)
+        failure: Exception | None = None
+        while not session.is_over:
+            try:
+                piece = next(pieces, None)
+            except (AudioFormatError, OSError) as error:  # raised after the text that precedes it
+                piece, failure = None, error
+            for events in _feed(session, chunker, piece, failure):
+                yield from events
+
+
+def _feed(
+    session: Session, chunker: Chunker, piece: NDArray[np.float32] | None, failure: Exception | None
+) -> Iterator[list[Event]]:
+    # Yield the events of each step that *piece* makes possible.  None ends the audio; *failure* is
+    # why, if the source failed, and is raised in place of the End.  A final Failure is raised as an
+    # exception too, after the events before it.  Other failures are logged, and no word is lost.
+    for chunk in chunker.flush() if piece is None else chunker.push(piece):
+        session.receive(sealed(chunk))
+        yield from _run_steps(session, failure)
+    if piece is None:
+        session.end_audio()
+        yield from _run_steps(session, failure)
+
+
+def _run_steps(session: Session, failure: Exception | None) -> Iterator[list[Event]]:
+    while session.has_work:
+        events = session.step()
+        for index, event in enumerate(events):
+            error = failure if isinstance(event, End) else None
+            if isinstance(event, Failure):
+                error = event.error if event.is_final else None
+                if error is None:
+                    logger.warning("%s", event.error)
+            if error is not None:
+                yield events[:index]
+                raise error
+        yield events
+
+
+def new_chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
+    """Return a Chunker for chunks of *chunk_seconds*; OptionError if the length is invalid."""
+    seconds = real_number(chunk_seconds)
+    if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
+        raise OptionError(
+            f"expected `chunk_seconds` above 0 and up to {MAX_STREAM_SECONDS:.0f}, "
+            f"got {shown(chunk_seconds)}"
+        )
+    return Chunker(max(1, round(seconds * require_rate(sample_rate))))

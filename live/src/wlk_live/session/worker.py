@@ -1,0 +1,327 @@
+"""Turn what a session received into events, with at most one call of the processor per step."""
+
+from __future__ import annotations
+
+from array import array
+from fractions import Fraction
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from wlk_core.audio import ValidAudio, sealed
+from wlk_core.errors import BackendError
+from wlk_core.online.input_queue import Command
+from wlk_core.online.stream import OnlineStream
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE
+from wlk_core.tokens import Emission, Silence
+from wlk_live.session.events import (
+    AudioGap,
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    Lag,
+    LatencySummary,
+    Marked,
+    SilenceSpan,
+    SpeakerTurn,
+    SpeechStarted,
+    Translation,
+)
+from wlk_live.vad import SilenceEnded, SilenceStarted, SpeechAudio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    from wlk_core.errors import WLKError
+    from wlk_core.online.input_queue import InputQueue
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.tokens import ASRToken
+    from wlk_live.session.events import EndpointReason, Event
+    from wlk_live.vad import GateEvent, SilenceGate
+
+_LAG_SECONDS = 2.0  # a Lag is reported when more audio than this waits to be decoded
+# Seconds of quiet after which the turn detector is asked.  Of 92 pauses inside sentences 28 % are
+# longer.  50 % are longer than 0.3 s, where smart-turn v3 ends three times as many: docs/turns.md.
+_TURN_PAUSE = 0.4
+_TURN_SAMPLES = SAMPLE_RATE // 10  # samples between two checks for a pause
+_TURN_OVER = 0.5  # the probability at which a turn is over
+_DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
+
+R = TypeVar("R")
+
+Work: TypeAlias = "Generator[None]"  # yields at the end of each step
+
+
+class Worker:
+    """Process what a session received; see `Session` for the arguments."""
+
+    def __init__(
+        self,
+        queue: InputQueue,
+        processor: OnlineProcessor,
+        gate: SilenceGate | None,
+        annotators: dict[str, Any],
+        *,
+        skip_ticks_after: float,
+    ) -> None:
+        # Events that the session has not returned yet; a step that raises loses none.
+        self.events: list[Event] = []
+        self.is_idle = True  # whether everything taken from the queue is done
+        self.is_flushing = False  # whether an utterance is being ended
+        self.has_called = False  # whether this step has called the processor or a detector
+        self.has_ended = False  # whether the End was reported
+        self._queue = queue
+        self._processor = processor
+        self._gate = gate
+        self._annotators = annotators  # those that have not failed
+        self._skip_ticks_after = skip_ticks_after
+        self._skips_ticks = False
+        self._position = 0  # samples given to the processor, as audio or as silence
+        self._received_position = 0  # samples taken from the queue, gaps included
+        self._latencies = array("f")  # emission latency of each word in seconds
+        self._emission = Emission((), 0.0, 0.0)  # the latest
+        self._hypothesis = ""  # the text last reported
+        self._is_lagging = False
+        self._is_speaking = False  # whether there was speech or a word since the last endpoint
+        self._utterance_text = ""  # committed since the last endpoint, for the turn detector
+        self._asked_text: str | None = None  # the text last judged by the turn detector in a pause
+
+    def work(self) -> Work:
+        """Work through the queue, in steps of at most one call of the processor."""
+        # A step also does what follows from its call, so that a chunk takes one turn of a scheduler
+        # and its hypothesis comes with its words.  It ends before a second call or another item.
+        try:
+            while not self.has_ended:
+                if self.has_called and self._queue.has_items:
+                    yield
+                self._choose_ticks()
+                item = self._queue.take()
+                self.is_idle = item is None
+                if item is None:
+                    yield
+                elif item is Command.END:
+                    yield from self._end()
+                elif isinstance(item, Command):
+                    yield from self._commit_utterance()
+                elif isinstance(item, str):
+                    self._report_mark(item)
+                elif isinstance(item, Fraction):
+                    yield from self._pass_gap(round(item * SAMPLE_RATE))
+                else:
+                    yield from self._decode(item)
+                    self.has_called = True  # even in a pause: a detector takes 4 ms a second
+        except BackendError as error:  # from the last attempt, see `_call_processor`
+            self._commit(error.committed)
+            self._annotate(is_last=True)
+            self.end(error)
+
+    def end(self, error: WLKError | None = None) -> None:
+        """Report the End, after the final failure if the session ends because of one."""
+        self.has_ended = True
+        if error is not None:
+            self.events.append(Failure(error, is_final=True, audio_time=self._queue.end))
+        latency = None
+        if self._latencies:
+            median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
+            latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
+        stats = self._processor.stats
+        self.events.append(End(audio_time=self._queue.end, stats=stats, latency=latency))
+
+    def _decode(self, audio: ValidAudio) -> Work:
+        self._report_lag()
+        pieces = [audio]
+        # A late session takes all waiting audio at once; otherwise none of its ticks are skipped.
+        while self._skips_ticks and isinstance(piece := self._queue.next, ValidAudio):
+            self._queue.take()
+            pieces.append(piece)
+        for piece in pieces:
+            self._received_position += len(piece)
+            if self._gate is None:
+                self._is_speaking = True  # there is no detector
+                self._insert(piece)
+                continue
+            # In parts of at most 0.1 s, so that longer pieces do not move turns.
+            size = _TURN_SAMPLES if _TURN_DETECTOR in self._annotators else len(piece)
+            for start in range(0, len(piece), size):
+                yield from self._apply(self._gate.push(piece[start : start + size]))
+                yield from self._detect_turn(self._gate)
+        yield from self._drain()
+        self._report_hypothesis()
+        self._annotate()
+
+    def _drain(self) -> Work:
+        # In calls of a few steps each, where a flush would decode everything in one.
+        while self._processor.has_backlog:
+            yield from self._call_processor(self._processor.process_iter)
+
+    def _flush(self, call: Callable[[], Emission]) -> Work:
+        yield from self._drain()
+        yield from self._call_processor(call)
+        self._report_hypothesis()
+
+    def _commit_utterance(self) -> Work:
+        self.is_flushing = True
+        yield from self._apply(() if self._gate is None else self._gate.cut())
+        yield from self._flush(lambda: self._processor.process_iter(is_last=True))
+        self._end_utterance(self._position, "commit")
+        self.is_flushing = False
+
+    def _pass_gap(self, samples: int) -> Work:
+        start = self._received_position
+        self._received_position = end = start + samples
+        events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, end)]
+        yield from self._apply(events if self._gate is None else self._gate.skip(samples))
+        self.events.append(AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._queue.end))
+
+    def _end(self) -> Work:
+        self.is_flushing = True
+        yield from self._apply(() if self._gate is None else self._gate.flush())
+        yield from self._flush(self._processor.finish)
+        if self._is_speaking:
+            self._end_utterance(self._position, "end")
+        if _TRANSLATOR in self._annotators:
+            yield  # the last words do not wait for their translation
+        self._annotate(is_last=True)
+        self.end()
+
+    def _apply(
+        self, events: Iterable[GateEvent], silence_reason: EndpointReason = "silence"
+    ) -> Work:
+        for event in events:
+            if isinstance(event, SpeechAudio):
+                if event.is_detected and not self._is_speaking:
+                    self._is_speaking = True
+                    start = event.start_sample / SAMPLE_RATE
+                    self.events.append(SpeechStarted(start, self._queue.end))
+                self._insert(event.samples)
+            elif isinstance(event, SilenceStarted):
+                was_flushing, self.is_flushing = self.is_flushing, True
+                yield from self._flush(self._processor.start_silence)
+                if self._is_speaking:
+                    self._end_utterance(event.at_sample, silence_reason)
+                self.is_flushing = was_flushing
+            elif event.end_sample > event.start_sample:
+                silence = Silence(event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE)
+                length = (event.end_sample - event.start_sample) / SAMPLE_RATE
+                self._processor.end_silence(length)
+                self._call_annotator(_DIARIZER, methodcaller("insert_silence", length))
+                self._position += event.end_sample - event.start_sample
+                self.events.append(SilenceSpan(silence, self._queue.end))
+
+    def _insert(self, audio: np.ndarray[Any, np.dtype[np.float32]]) -> None:
+        self._position += len(audio)
+        if self._gate is not None:
+            audio = sealed(audio)  # the gate's own copy of valid audio
+        self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
+        for name in (_DIARIZER, _TURN_DETECTOR):
+            self._call_annotator(name, methodcaller("insert_audio_chunk", audio))
+
+    def _detect_turn(self, gate: SilenceGate) -> Work:
+        if _TURN_DETECTOR not in self._annotators:
+            return
+        # The answer depends on the text, which must not depend on the speed of the engine.
+        yield from self._drain()
+        self._report_hypothesis()
+        text = self._utterance_text + self._hypothesis
+        if gate.quiet_seconds < _TURN_PAUSE:
+            self._asked_text = None
+        elif self._is_speaking and text != self._asked_text:
+            self._asked_text = text
+            probability = self._call_annotator(_TURN_DETECTOR, methodcaller("end_of_turn", text))
+            if probability is not None and probability >= _TURN_OVER:
+                yield from self._apply(gate.end_speech(), "turn-detector")
+
+    def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
+        spans = self._call_annotator(_DIARIZER, lambda part: list(part.process_iter(is_last)))
+        call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
+        translations = self._call_annotator(_TRANSLATOR, lambda part: list(call(part)))
+        self.events += [SpeakerTurn(span, self._queue.end) for span in spans or ()]
+        self.events += [Translation(text, self._queue.end) for text in translations or ()]
+
+    def _call_annotator(self, name: str, call: Callable[[Any], R]) -> R | None:
+        """Call an annotator; return None if it is absent or has failed."""
+        # One that missed a call stays off, because its clock no longer matches the stream's.
+        if name not in self._annotators:
+            return None
+        try:
+            return call(self._annotators[name])
+        except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
+            del self._annotators[name]
+            failure = BackendError(
+                f"the {name} failed: {type(error).__name__}: {error}; it is switched off, and the "
+                "transcript continues",
+                retryable=False,
+            )
+            failure.__cause__ = error
+            self.events.append(Failure(failure, False, self._queue.end, annotator=name))
+            return None
+
+    def _call_processor(self, call: Callable[[], Emission]) -> Work:
+        """Call the processor until the call succeeds, one attempt per step."""
+        for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
+            if self.has_called:
+                yield
+            self.has_called = True
+            try:
+                self._emission = call()
+            except BackendError as error:
+                if not error.retryable or error.is_exhausted or not retries_left:
+                    raise
+                self.events.append(Failure(error, is_final=False, audio_time=self._queue.end))
+            else:
+                self._commit(self._emission.committed)
+                return
+
+    def _commit(self, tokens: tuple[ASRToken, ...]) -> None:
+        if not tokens:
+            return
+        self._is_speaking = True
+        self._latencies.extend(max(0.0, self._queue.end - token.end) for token in tokens)
+        self.events.append(Commit(tokens, self._queue.end))
+        self._call_annotator(_TRANSLATOR, methodcaller("insert_tokens", tokens))
+        if _TURN_DETECTOR in self._annotators:
+            self._utterance_text += "".join(token.text for token in tokens)
+
+    def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
+        self._is_speaking = False
+        self._utterance_text = ""
+        self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._queue.end))
+        self._call_annotator(_TURN_DETECTOR, methodcaller("reset"))
+        self._annotate(ends_utterance=True)
+
+    def _choose_ticks(self) -> None:
+        # Begins above the bound and ends at half of it, so that it does not flicker.
+        bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
+        skips_ticks = self._queue.waiting_seconds > bound
+        if skips_ticks != self._skips_ticks and isinstance(self._processor, OnlineStream):
+            self._skips_ticks = skips_ticks
+            self._processor.skip_ticks(is_skipping=skips_ticks)
+            self._report_lag()
+
+    def _report_lag(self) -> None:
+        # Once when too much audio waits, and once when none does.
+        waiting = self._queue.waiting_seconds
+        is_lagging = waiting > (0.0 if self._is_lagging else _LAG_SECONDS)
+        if is_lagging != self._is_lagging:
+            self._is_lagging = is_lagging
+            self.events.append(Lag(waiting, self._queue.end))
+
+    def _report_hypothesis(self) -> None:
+        transcript = self._processor.get_buffer()
+        if transcript.text != self._hypothesis:
+            self._hypothesis = transcript.text
+            self.events.append(HypothesisChange(transcript, self._queue.end))
+
+    def _report_mark(self, name: str) -> None:
+        marked = Marked(
+            name=name,
+            transcript=self._processor.get_buffer(),
+            processed_up_to=self._emission.processed_up_to,
+            stable_up_to=self._emission.stable_up_to,
+            stats=self._processor.stats,
+            audio_time=self._queue.end,
+        )
+        self.events.append(marked)

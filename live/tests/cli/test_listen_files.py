@@ -1,0 +1,172 @@
+"""The files of ``listen --save``: valid at any time, and one line for each that fails."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+from pathlib import Path
+import struct
+import wave
+
+import numpy as np
+import pytest
+
+from wlk_conformance.testing import partition
+from wlk_live.cli.writers import Output
+from wlk_live.microphone import Captured
+
+SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
+
+
+def read_wav(path):
+    """Return the samples of a 16 kHz wav file."""
+    with wave.open(str(path)) as file:
+        assert 16_000 == file.getframerate()
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2")
+
+
+def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
+    """One run saves text, captions, JSON and sound."""
+    audio = spoken(1, 2, 3)
+    microphone(audio)
+    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
+    saves = [argument for path in paths for argument in ("--save", path)]
+
+    assert 0 == listen(*saves).status
+    text, srt, vtt, document, events, sound = paths
+    assert '"event": "end"' in events.read_text()
+    assert "one two three\n" == text.read_text()
+    assert "one two three" in srt.read_text()
+    assert vtt.read_text().startswith("WEBVTT")
+    result = json.loads(document.read_text())
+    assert "one two three" == result["text"]
+    assert "incomplete" not in result
+    assert np.array_equal(np.round(audio * 32_768).clip(-32_768, 32_767), read_wav(sound))
+
+
+@pytest.mark.usefixtures("loud_is_speech")
+def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path):
+    """A run that is killed leaves the words and the sound so far."""
+    text, events, sound = (tmp_path / f"talk{suffix}" for suffix in (".txt", ".jsonl", ".wav"))
+    seen = []
+
+    class Script(list):
+        """Blocks of audio, with looks at the files in between."""
+
+        def pop(self, index):
+            """Return the next item."""
+            item = super().pop(index)
+            if item != "look":
+                return item
+            seen.extend((text.read_text(), events.read_text(), len(read_wav(sound))))
+            return None
+
+    opened = microphone([])
+    talk = np.concatenate([spoken(1, 2, 3), np.zeros(32_000, np.float32)])
+    opened.script = Script([*map(Captured, partition(talk, 0.05)), "look"])
+    command("listen", "--save", text, "--save", events, "--save", sound)
+
+    assert "one two three" == seen[0]
+    assert " three" in seen[1]
+    assert len(talk) == seen[2]
+
+
+def test_a_reader_that_leaves_costs_no_file_a_word(
+    listen, microphone, spoken, tmp_path, monkeypatch
+):
+    """What standard output no longer took is in the files, and no line is printed."""
+    write = Output.write
+
+    def leave(self, text):
+        if self._path is None:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        write(self, text)
+
+    monkeypatch.setattr(Output, "write", leave)
+    silence = np.zeros(32_000, np.float32)
+    microphone(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))]))
+    document = tmp_path / "talk.json"
+
+    assert (141, "", "") == listen("--save", document)
+    result = json.loads(document.read_text())
+    assert result["text"].startswith("one")
+    assert "[Errno 32] Broken pipe" == result["incomplete"]
+
+
+def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
+    """The times of the words after the gap match the saved recording."""
+    sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"
+    first, second = spoken(1, 2), spoken(3)
+    microphone([first, Captured(second, 1.5)])
+    done = listen("--save", sound, "--save", document)
+    samples = read_wav(sound)
+    start = json.loads(document.read_text())["tokens"][2]["start"]
+    before = len(first) / 16_000
+
+    assert "one two\nthree\n" == done.out
+    assert f"1.5 s of audio were lost, from {before:.1f} s on" in done.err
+    assert before + 1.5 + 0.08 == pytest.approx(start)
+    assert len(first) + 24_000 + len(second) == len(samples)
+    assert not samples[len(first) : len(first) + 24_000].any()
+
+
+def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone, spoken, tmp_path):
+    """The length in its header has 32 bits; the transcript continues."""
+    gap = 2**31 / 16_000  # of two bytes each
+    microphone([spoken(1), Captured(spoken(2), gap / 1_000)])
+    sound = tmp_path / "talk.wav"
+    patched = wave.Wave_write._patchheader
+
+    def patch(self):
+        if self._datawritten > 1_000_000:
+            raise struct.error("'L' format requires 0 <= number <= 4294967295")
+        patched(self)
+
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(wave.Wave_write, "_patchheader", patch)
+        done = listen("--save", sound)
+
+    assert (1, "one\ntwo\n") == done[:2]
+    assert f"wlk-core: cannot write {sound}: a wav file holds 4 GB\n" in done.err
+    assert len(read_wav(sound)) > 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp_path):
+    """One line names each file; the other files and standard output are still written."""
+    sound, events, text = (tmp_path / f"talk{suffix}" for suffix in (".wav", ".jsonl", ".txt"))
+    for full in (sound, events):
+        full.symlink_to("/dev/full")
+    microphone(spoken(1, 2, 3))
+    done = listen("--save", sound, "--save", events, "--save", text)
+    gc.collect()  # warns of a file that was left open
+
+    assert (1, "one two three\n") == done[:2]
+    assert [
+        f"wlk-core: cannot write {full}: No space left on device" for full in (sound, events)
+    ] == done.err.splitlines()
+    assert "one two three\n" == text.read_text()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_stream_that_cannot_be_opened_closes_its_files(
+    listen, microphone, toy_engine, tmp_path, monkeypatch
+):
+    """Existing files keep their content, except the wav file, which is empty."""
+
+    def full(*_arguments):
+        raise RuntimeError("no place is free")
+
+    monkeypatch.setattr(toy_engine, "open_stream", full)
+    microphone([])
+    sound, text = tmp_path / "talk.wav", tmp_path / "talk.txt"
+    text.write_text("precious")
+    done = listen("--save", sound, "--save", text, "--force")
+    gc.collect()
+
+    assert 1 == done.status
+    assert "no place is free" in done.err
+    assert 0 == len(read_wav(sound))
+    assert "precious" == text.read_text()

@@ -1,0 +1,209 @@
+"""Speakers, translations and turns in a session: late, out of order or failing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from session_events import kinds, text_of
+
+from wlk_conformance.testing import partition, silence
+from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_core.processor import WorkCounters
+from wlk_core.tokens import SpeakerSpan, TranslatedText
+from wlk_live.session import End, Endpoint, Failure, Session, SpeakerTurn, Timeline, Translation
+from wlk_live.session.timeline import TextLine
+from wlk_live.vad import SilenceGate
+
+
+class Scripted:
+    """Counts calls of the model; those in `fail_at`, counted from 1, raise RuntimeError."""
+
+    def __init__(self, fail_at=()):
+        self.fail_at = frozenset(fail_at)
+        self.calls = 0
+        self.is_closed = False
+
+    def call_model(self):
+        """Count a call."""
+        self.calls += 1
+        if self.calls in self.fail_at:
+            raise RuntimeError(f"model call {self.calls} was scripted to fail")
+
+    def close(self):
+        """Record the call."""
+        self.is_closed = True
+
+    @property
+    def stats(self):
+        """The number of calls so far."""
+        return WorkCounters(decoder_forwards=self.calls)
+
+
+class ScriptedTranslator(Scripted):
+    """Returns each utterance in upper case when it is over."""
+
+    waiting = ()
+
+    def insert_tokens(self, tokens):
+        """Append committed tokens."""
+        self.waiting += tokens
+
+    def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
+        """Return the translation of the waiting tokens when the utterance is over."""
+        if not (is_last and self.waiting):
+            return []
+        self.call_model()
+        tokens, self.waiting = self.waiting, ()
+        text = "".join(token.text for token in tokens).upper()
+        return [TranslatedText(text, tokens[0].start, tokens[-1].end, "upper")]
+
+    def finish(self):
+        """Return the translation of the waiting tokens."""
+        return self.process_iter(is_last=True)
+
+    def reset(self):
+        """Forget the tokens."""
+        self.waiting = ()
+
+
+class ScriptedTurnDetector(Scripted):
+    """Considers a turn over when its text ends with one of `last_words`."""
+
+    seconds = 0.0  # of audio in this utterance
+
+    def __init__(self, last_words, *, fail_at=()):
+        super().__init__(fail_at)
+        self.last_words = tuple(last_words)
+
+    def insert_audio_chunk(self, audio):
+        """Count the audio."""
+        self.seconds += len(audio) / 16_000
+
+    def end_of_turn(self, text):
+        """Return 1 for a turn that is over, else 0."""
+        self.call_model()
+        return float(text.rstrip().endswith(self.last_words))
+
+    def reset(self):
+        """Forget the audio."""
+        self.seconds = 0.0
+
+
+SPANS = (SpeakerSpan("anna", 0.0, 4.9), SpeakerSpan("bert", 4.9, 10.0))
+
+
+@pytest.fixture
+def run(open_coded, detector):
+    """Return a function that feeds a session in chunks and returns its events."""
+
+    def run(audio, *, chunk_seconds=0.5, **annotators):
+        session = Session(open_coded(), gate=SilenceGate(detector), **annotators)
+        chunks = partition(audio, chunk_seconds)
+        events = [event for chunk in chunks for event in session.feed(chunk)]
+        return events + session.finish()
+
+    return run
+
+
+def test_speakers_come_late_and_label_every_word_once(run, speech):
+    """Words are committed without waiting for speakers; in the end the lines have them."""
+    events = run(speech, diarizer=ScriptedDiarizer(SPANS, max_delay=3.0))
+    timeline = Timeline()
+    for event in events:
+        timeline.add(event)
+    lines = [line for line in timeline.lines if isinstance(line, TextLine)]
+    turns = kinds(events, SpeakerTurn)
+
+    assert list(SPANS) == [event.span for event in turns]
+    assert turns[0].audio_time >= 4.9 + 3.0
+    assert ["anna", "bert"] == list(dict.fromkeys(line.speaker for line in lines))
+    assert text_of(events) == "".join(token.text for line in lines for token in line.tokens)
+    assert all((token.start + token.end) / 2 < 4.9 for line in lines for token in line.tokens
+               if token.speaker == "anna")  # fmt: skip
+
+
+def test_the_diarizer_keeps_the_clock_of_the_session_over_pauses(run, speech):
+    """A pause that the gate leaves out is reported to the diarizer."""
+    audio = np.concatenate((speech, silence(20.0), speech))
+    span = SpeakerSpan("anna", 30.2, 31.0)
+    (turn,) = kinds(run(audio, diarizer=ScriptedDiarizer([span])), SpeakerTurn)
+
+    assert span == turn.span
+    assert 32.0 <= turn.audio_time <= 33.5
+
+
+def test_each_utterance_is_translated_once(run, speech):
+    """A translation follows the endpoint of its utterance, with the times of its words."""
+    audio = np.concatenate((speech, silence(3.0), speech))
+    events = run(audio, translator=ScriptedTranslator())
+    translations = kinds(events, Translation)
+
+    assert text_of(events).upper() == "".join(event.text.text for event in translations)
+    assert 2 == len(translations)
+    order = [type(event) for event in events if isinstance(event, Endpoint | Translation)]
+    assert [Endpoint, Translation, Endpoint, Translation] == order
+
+
+def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
+    """It does so after 0.4 s of quiet instead of 1.2 s; if it finds no end, the gate decides."""
+    audio = np.concatenate((speech, silence(3.0), speech, silence(3.0)))
+    early = run(audio, turn_detector=ScriptedTurnDetector(["nine"]))
+    late = run(audio, turn_detector=ScriptedTurnDetector(["never"]))
+    first, second = kinds(early, Endpoint)[0], kinds(late, Endpoint)[0]
+
+    assert ["turn-detector", "silence"] == [first.reason, second.reason]
+    assert first.audio_time <= second.audio_time - 0.5
+    assert text_of(run(audio)) == text_of(early) == text_of(late)
+
+
+@pytest.mark.parametrize(
+    ("name", "annotator"),
+    [
+        ("diarizer", lambda fail_at: ScriptedDiarizer(SPANS, fail_at=fail_at)),
+        ("translator", lambda fail_at: ScriptedTranslator(fail_at=fail_at)),
+        ("turn_detector", lambda fail_at: ScriptedTurnDetector(["nine"], fail_at=fail_at)),
+    ],
+)
+def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
+    """The failure is one event that is not final; the annotator is switched off."""
+    audio = np.concatenate([speech, silence(3.0)] * 6)
+    words = run(audio)
+    events = run(audio, **{name: annotator({1})})
+    (failure,) = kinds(events, Failure)
+
+    assert text_of(words) == text_of(events)
+    assert not failure.is_final
+    assert not failure.error.retryable
+    assert "switched off, and the transcript continues" in str(failure.error)
+    assert isinstance(events[-1], End)
+
+
+def out_of_memory(_audio):
+    """Refuse audio."""
+    raise MemoryError
+
+
+def test_an_annotator_that_missed_audio_is_off(run, speech, monkeypatch):
+    """Its clock would no longer match, so no line gets its labels."""
+    diarizer = ScriptedDiarizer(SPANS)
+    monkeypatch.setattr(diarizer, "insert_audio_chunk", out_of_memory)
+    events = run(speech, diarizer=diarizer)
+
+    assert "diarizer failed: MemoryError: ; it is sw" in str(kinds(events, Failure)[0].error)
+    assert ["diarizer"] == [failure.annotator for failure in kinds(events, Failure)]
+    assert [] == kinds(events, SpeakerTurn)
+    assert text_of(run(speech)) == text_of(events)
+
+
+@pytest.mark.parametrize("chunk_seconds", [0.5, 1.0, 60.0])
+def test_the_cut_of_the_audio_moves_no_turn(chunk_seconds, run, speech):
+    """Pauses are checked for every 0.1 s, however the audio comes."""
+
+    def ends(seconds):
+        detector = ScriptedTurnDetector(["nine", "four"])
+        audio = np.concatenate((speech, silence(3.0), speech, silence(0.9), speech))
+        events = run(audio, chunk_seconds=seconds, turn_detector=detector)
+        return [(event.time, event.reason) for event in kinds(events, Endpoint)]
+
+    assert ends(0.1) == ends(chunk_seconds)
+    assert ends(0.1)

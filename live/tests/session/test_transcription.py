@@ -1,0 +1,121 @@
+"""Transcribe whole recordings."""
+
+from __future__ import annotations
+
+import io
+import wave
+
+import numpy as np
+import pytest
+from session_events import BackendOf
+
+from wlk_conformance.testing import silence
+from wlk_core import AudioFormatError, OptionError
+from wlk_core.tokens import ASRToken, Silence
+from wlk_live.captions.segments import Segment
+from wlk_live.session import Transcription, transcribe
+from wlk_live.vad import GateParameters
+
+
+def run(processor, audio, **options):
+    """Call transcribe."""
+    return transcribe(BackendOf(processor), audio, **options)
+
+
+def test_an_array_becomes_text_words_and_segments(open_coded, speech, words):
+    """A transcription holds the text, its words with their times, and captions."""
+    result = run(open_coded(), speech, vad=False)
+
+    assert "".join(word.text for word in words).strip() == result.text
+    assert [word.start for word in words] == pytest.approx([word.start for word in result.words])
+    assert result.text.split() == " ".join(segment.text for segment in result.segments).split()
+    assert "en" == result.language
+    assert len(speech) / 16_000 == result.duration
+    assert () == result.silences
+
+
+def test_a_file_gives_what_its_samples_give(open_coded, speech, tmp_path):
+    """A path, a path as a string, a binary file object and bytes are decoded."""
+    path = tmp_path / "speech.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(4)  # coded audio needs 23 bits
+        file.setframerate(16_000)
+        file.writeframes((speech.astype(np.float64) * 2**31).astype("<i4").tobytes())
+    expected = run(open_coded(), speech, vad=False)
+
+    assert expected == run(open_coded(), path, vad=False)
+    assert expected == run(open_coded(), str(path), vad=False)
+    assert expected == run(open_coded(), io.BytesIO(path.read_bytes()), vad=False)
+    assert expected == run(open_coded(), path.read_bytes(), vad=False)
+
+
+def test_an_array_of_another_rate_is_resampled(open_coded):
+    """Resampling keeps the duration."""
+    audio = np.zeros(44_100, np.float32)
+
+    assert 1.0 == run(open_coded(), audio, vad=False, sample_rate=44_100).duration
+
+
+@pytest.mark.slow
+def test_pauses_are_left_out_by_default(open_coded):
+    """A recording without speech has one silence, no words and no engine call."""
+    result = run(open_coded(fail_at={1}), silence(5.0), language="de")
+
+    assert [(0.0, 5.0)] == [(pause.start, pause.end) for pause in result.silences]
+    assert "" == result.text
+    assert () == result.words
+    assert 5.0 == result.duration
+    assert "de" == result.language
+
+
+@pytest.mark.parametrize(
+    ("audio", "options", "message"),
+    [
+        ([0.0, 0.1], {}, "expected a path, a binary file or a numpy array, got list"),
+        (np.zeros(10, dtype=np.int16), {}, "expected float32 samples, got int16"),
+        (np.zeros(10, dtype=np.float32), {"sample_rate": 5}, "from 8000 to 192000 Hz, got 5"),
+        ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
+        ("talk.wav", {"sample_rate": 44_100}, "a file states its own"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, message):
+    """The error states what was expected."""
+    with pytest.raises((AudioFormatError, OptionError), match=message):
+        run(pytest.fail, audio, **options)
+
+
+def test_a_transcription_writes_subtitles_and_json():
+    """SubRip, WebVTT and plain data are the same as those of the command line."""
+    result = Transcription(
+        text="One two.",
+        words=(ASRToken(0.5, 0.9, " One", 0.98765, None, "en"), ASRToken(1.0, 1.25001, " two.")),
+        segments=(Segment(0.5, 1.25001, "One two."),),
+        silences=(Silence(0.0, 0.4),),
+        language="en",
+        duration=1.5,
+    )
+    one = {"start": 0.5, "end": 0.9, "text": " One", "probability": 0.9877, "language": "en"}
+    two = {"start": 1.0, "end": 1.25, "text": " two.", "probability": None, "language": None}
+
+    assert "1\n00:00:00,500 --> 00:00:01,250\nOne two.\n\n" == result.to_srt()
+    assert "WEBVTT\n\n00:00:00.500 --> 00:00:01.250\nOne two.\n\n" == result.to_vtt()
+    assert {
+        "language": "en",
+        "duration": 1.5,
+        "text": "One two.",
+        "tokens": [token | {"speaker": None} for token in (one, two)],
+        "segments": [{"start": 0.5, "end": 1.25, "text": "One two.", "speaker": None}],
+        "silences": [{"start": 0.0, "end": 0.4}],
+    } == result.to_dict()
+
+
+def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeypatch):
+    """GateParameters given as `vad` choose which pauses are left out."""
+    monkeypatch.setattr("wlk_live.vad.SileroDetector", lambda: detector)
+    audio = np.concatenate([speech, np.zeros(4_800, np.float32), speech])
+    short = GateParameters(silence_seconds=0.5, pre_roll=0.1)
+    by_default, chosen = (run(open_coded(), audio, vad=vad) for vad in (True, short))
+
+    assert () == by_default.silences
+    assert 2 == len(chosen.silences)  # between the two, and at the end

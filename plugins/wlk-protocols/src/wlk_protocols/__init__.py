@@ -1,0 +1,1 @@
+"""Protocols of other servers, for wlk-serve; each package speaks one of them."""

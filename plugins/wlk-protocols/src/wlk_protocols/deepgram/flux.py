@@ -1,0 +1,236 @@
+"""
+Deepgram's turn-based transcription (Flux), ``/v2/listen``.
+
+It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange, Marked
+from wlk_protocols.deepgram.messages import language_fields, parse_message
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from wlk_core.tokens import ASRToken
+    from wlk_live.session import Event
+    from wlk_protocols.deepgram.query import FluxQuery
+    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
+
+_UPDATE_SECONDS = 0.25  # of audio between two updates
+_FRAME_SECONDS = 0.05  # a little more than the 32 ms frames of the voice activity detector
+
+
+@attrs.define
+class _SilenceClock:
+    """
+    Measure how long nobody has spoken, from the audio that the gate withholds from the model.
+
+    The words alone do not tell: in silence the model gets no more audio after the gate's hang-over,
+    and in speech it may not have recognised the last half second yet.
+    """
+
+    _time: float = 0.0  # of the last mark
+    _passed: float = 0.0  # seconds of audio that the gate had passed on by then
+    _withheld: float = 0.0  # seconds of the latest audio that it has not passed on
+
+    def add(self, time: float, passed: float) -> None:
+        """Add a mark: by its time, the gate has passed on *passed* seconds of audio in total."""
+        is_passing = passed != self._passed
+        withheld = time - self._time - (passed - self._passed)
+        self._withheld = max(0.0, withheld if is_passing else self._withheld + withheld)
+        self._time, self._passed = time, passed
+
+    def silence(self, without_words: float, hang_over: float) -> float:
+        """Return seconds of silence; the model's last *without_words* seconds have no words."""
+        if self._withheld > _FRAME_SECONDS:
+            return hang_over + self._withheld
+        return min(max(0.0, without_words), hang_over)
+
+
+class FluxProtocol:
+    """
+    A `ClientProtocol` for one connection.
+
+    A turn starts with its first words and ends with a pause.  It can end eagerly after a shorter
+    silence in which the text did not change.  If the text changes after all, the turn is resumed,
+    so that a turn always ends with the transcript of its last eager end.  New settings apply from
+    the next turn, because they need a new stream.
+    """
+
+    replaceable: ClassVar[Collection[str | None]] = ()
+
+    def __init__(self, audio: SessionAudio, info: SessionInfo, query: FluxQuery) -> None:
+        self._audio = audio
+        self._info = info
+        self._query = query
+        self._next_query = query  # applies from the end of the turn
+        self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
+        self._sequence = 0  # of the next message
+        self._turn = 0
+        self._turn_start: float | None = None  # in seconds; None before the first words
+        self._words: list[ASRToken] = []  # committed in this turn
+        self._hypothesis: Sequence[ASRToken] = ()
+        self._marked_text = ""  # the text of the turn at the last mark
+        self._silence_clock = _SilenceClock()
+        self._eager_text: str | None = None  # of the eager end, until it is resumed
+        self._marked = 0.0  # seconds of audio at the last mark that was requested
+        self._forces = 0  # ForceEndTurn messages that have yet to take effect
+
+    def begin(self) -> list[Message]:
+        """Return the first message of the connection."""
+        return [self._message("Connected")]
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Apply audio or a message from the client."""
+        if self._audio.is_ended:
+            return []
+        try:
+            if isinstance(data, str):
+                return self._apply(data)
+            for samples in self._decode(data):
+                self._audio.append(samples)
+            if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
+                self._marked = self._audio.seconds
+                self._audio.mark(str(self._marked))  # its `Marked` event sends an update
+        except RequestError as error:
+            return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
+        return []
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return an error message."""
+        code = str(error.code or "error").upper()
+        return [self._message("Error", code=code, description=str(error))]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply an event of the session."""
+        match event:
+            case Commit():
+                self._words += event.tokens
+                self._hypothesis = ()
+                yield from self._start_or_resume(event.audio_time)
+            case HypothesisChange():
+                self._hypothesis = event.transcript.tokens
+                yield from self._start_or_resume(event.audio_time)
+            case Marked():
+                yield from self._update(event)
+            case Endpoint():
+                yield from self._end_turn(event)
+            case Failure(is_final=True):
+                yield from self.refuse(as_request_error(event.error))
+
+    def end(self) -> list[Message]:
+        """End the audio; may be called again."""
+        self._audio.end()
+        return []
+
+    def _apply(self, text: str) -> list[Message]:
+        fields = parse_message(text)
+        match fields.get("type"):
+            case "CloseStream":
+                return self.end()
+            case "ForceEndTurn":
+                self._forces += self._audio.commit() is not None
+                return []
+            case "Configure":
+                return [self._configure(fields)]
+        raise RequestError(
+            f"expected audio, Configure, ForceEndTurn or CloseStream, got {text[:100]!r}",
+            code="invalid_message",
+        )
+
+    def _configure(self, fields: Message) -> Message:
+        """Change the settings that a message names, from the next turn on."""
+        try:
+            query = self._next_query.configured(fields)
+            self._audio.check_change()
+        except RequestError as error:
+            code = str(error.code).upper()
+            return self._message("ConfigureFailure", code=code, description=str(error))
+        self._next_query = query
+        if self._turn_start is None:
+            self._change_settings()
+        return self._message("ConfigureSuccess", **query.record())
+
+    def _change_settings(self) -> None:
+        self._query = self._next_query
+        self._audio.change(self._query.settings)
+
+    @property
+    def _tokens(self) -> list[ASRToken]:
+        return [*self._words, *self._hypothesis]
+
+    @property
+    def _text(self) -> str:
+        return "".join(token.text for token in self._tokens).strip()
+
+    def _start_or_resume(self, now: float) -> Iterator[Message]:
+        """Start a turn at its first words; resume it if its text changed after its eager end."""
+        if self._turn_start is None:
+            if self._text:
+                self._turn_start = min(token.start for token in self._tokens)
+                yield self._info_message("StartOfTurn", now)
+        elif self._eager_text not in {None, self._text}:
+            self._eager_text = None
+            yield self._info_message("TurnResumed", now)
+
+    def _update(self, mark: Marked) -> Iterator[Message]:
+        """Report the current turn or its eager end."""
+        text, last = self._text, self._marked_text
+        now = float(mark.name)
+        self._marked_text = text
+        self._silence_clock.add(now, mark.stats.audio_seconds)
+        if self._turn_start is None or self._eager_text is not None:
+            return
+        end = max((token.end for token in self._tokens), default=mark.processed_up_to)
+        silence = self._silence_clock.silence(mark.processed_up_to - end, self._query.hang_over)
+        if text and text == last and silence >= self._query.eager_seconds:
+            self._eager_text = text
+            yield self._info_message("EagerEndOfTurn", now, silence)
+        else:
+            yield self._info_message("Update", now, silence)
+
+    def _end_turn(self, event: Endpoint) -> Iterator[Message]:
+        is_forced = event.reason == "commit" and self._forces > 0
+        self._forces -= is_forced
+        self._hypothesis = ()  # all words are committed
+        yield from self._start_or_resume(event.audio_time)
+        if self._turn_start is not None:
+            trigger = "manual" if is_forced else self._query.trigger
+            message = self._info_message("EndOfTurn", event.audio_time, self._query.end_seconds)
+            yield {**message, "trigger": trigger}
+            self._turn += 1
+        self._turn_start, self._words, self._eager_text, self._marked_text = None, [], None, ""
+        self._change_settings()
+
+    def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:
+        return self._message(
+            "TurnInfo",
+            event=event,
+            turn_index=self._turn,
+            audio_window_start=round(self._turn_start or 0.0, 3),
+            audio_window_end=round(now, 3),
+            transcript=self._text,
+            words=[
+                {
+                    "word": token.text.strip(),
+                    "confidence": token.probability or 0.0,
+                    "start": round(token.start, 3),
+                    "end": round(token.end, 3),
+                }
+                for token in self._tokens
+                if token.text.strip()
+            ],
+            end_of_turn_confidence=round(self._query.confidence(silence), 3),
+            **language_fields(self._tokens),
+        )
+
+    def _message(self, kind: str, **fields: Any) -> Message:
+        number = self._sequence
+        self._sequence += 1
+        return {"type": kind, "request_id": self._info.id, "sequence_id": number, **fields}

@@ -1,0 +1,267 @@
+"""
+Deepgram's live transcription, ``/v1/listen``.
+
+It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v1.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+import math
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar
+
+from wlk_live.session import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    Marked,
+    SpeakerTurn,
+    SpeechStarted,
+)
+from wlk_live.session.timeline import with_speakers
+from wlk_protocols.deepgram.messages import (
+    channel_record,
+    metadata_fields,
+    model_info,
+    parse_message,
+    rounded,
+)
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from wlk_core.tokens import ASRToken, SpeakerSpan
+    from wlk_live.session import Event
+    from wlk_protocols.deepgram.query import ListenQuery
+    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
+
+
+class ListenProtocol:
+    """
+    A `ClientProtocol` for one connection.
+
+    Results with `is_final` follow each other without gaps, and their joined transcripts are the
+    text.  Committed words become final only with the next words or the end of the utterance, so
+    that the last words come with `speech_final` or `from_finalize`, where clients look for them.
+    Interim results show them immediately.
+
+    A diarizer assigns speakers after words are committed, and no message can add them to a final
+    result.  If speakers are requested, final results wait for them, except the one for a Finalize.
+    """
+
+    replaceable: ClassVar[Collection[str | None]] = ()
+
+    def __init__(self, audio: SessionAudio, info: SessionInfo, query: ListenQuery) -> None:
+        self._audio = audio
+        self._info = info
+        self._query = query
+        self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
+        self._words: list[ASRToken] = []  # committed, but not in a final result yet
+        self._start = 0.0  # of the next result, in seconds
+        self._shown: Message = {}  # the channel of the last interim result
+        self._last_word_end: float | None = None  # until UtteranceEnd reports it
+        self._is_silent = False  # since the last endpoint
+        self._finalizes = 0  # Finalize messages that have yet to be answered
+        self._speakers: dict[int | str, int] = {}
+        self._speaker_delay = info.card.speaker_delay if query.has_speakers else None
+        self._spans: list[SpeakerSpan] = []  # by start; they end after the last final result
+        self._waiting: deque[Event | SegmentEnd] = deque()  # for the speakers of earlier words
+        self._marked = self._decoded = 0.0  # seconds: the last mark requested, the last reached
+
+    def begin(self) -> list[Message]:
+        """Return nothing: Deepgram sends no message before the first result."""
+        return []
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Apply audio or a message from the client."""
+        try:
+            return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
+        except RequestError as error:
+            return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return an error message."""
+        variant = str(error.code or "error").upper()
+        return [
+            {"type": "Error", "description": str(error), "message": str(error), "variant": variant}
+        ]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply an event of the session, once the speakers of the words before it are known."""
+        if isinstance(event, SpeakerTurn):
+            insort(self._spans, event.span, key=attrgetter("start"))
+        elif isinstance(event, Marked):
+            self._decoded = float(event.name)
+        else:
+            self._waiting.append(event)
+        is_urgent = isinstance(event, End | Failure) or getattr(event, "reason", "") == "commit"
+        while self._waiting:
+            if isinstance(self._waiting[0], Endpoint) and not (is_urgent or self._has_speakers()):
+                return
+            yield from self._apply_event(self._waiting.popleft())
+
+    def _apply_event(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        match event:
+            case SpeechStarted():
+                self._is_silent = False
+                if self._query.has_speech_started:
+                    yield {
+                        "type": "SpeechStarted",
+                        "channel": [0],
+                        "timestamp": rounded(event.start),
+                    }
+            case Commit():
+                if self._words and self._has_speakers():
+                    yield self._final(max(token.end for token in self._words))
+                self._words += event.tokens
+                self._last_word_end = max(token.end for token in self._words)
+                yield from self._interim((), event.audio_time)
+            case HypothesisChange():
+                yield from self._interim(event.transcript.tokens, event.audio_time)
+            case Endpoint():
+                yield from self._end_utterance(event)
+            case Failure(is_final=True):
+                yield from self.refuse(as_request_error(event.error))
+            case End():
+                yield from self._end_stream(event)
+
+    def end(self) -> list[Message]:
+        """End the audio; may be called again."""
+        was_over = self._audio.is_over
+        self._audio.end()
+        return [] if self._audio.segments or was_over else [self._metadata()]
+
+    def _append(self, data: bytes) -> Iterator[Message]:
+        if self._audio.is_ended:
+            return
+        if not data:  # how older clients close a stream
+            yield from self.end()
+            return
+        for samples in self._decode(data):
+            self._audio.append(samples)
+        yield from self._utterance_end(self._audio.seconds)
+        self._request_mark()
+
+    def _apply(self, text: str) -> Iterator[Message]:
+        match parse_message(text).get("type"):
+            case "KeepAlive":
+                pass  # it has no audio, so no clock advances
+            case "CloseStream":
+                yield from self.end()
+            case "Finalize" if not self._audio.is_ended:
+                if self._audio.commit() is None:
+                    yield self._final(self._start, from_finalize=True)
+                else:
+                    self._finalizes += 1
+            case "Finalize":
+                pass  # the end of the audio makes all words final anyway
+            case _:
+                raise RequestError(
+                    f"expected audio, KeepAlive, Finalize or CloseStream, got {text[:100]!r}",
+                    code="invalid_message",
+                )
+
+    def _has_speakers(self) -> bool:
+        """Return whether the speakers of the committed words are known, or will stay unknown."""
+        if self._speaker_delay is None or not self._words:
+            return True
+        last = self._words[-1]
+        is_spoken = any(span.end > last.start for span in self._spans)
+        return is_spoken or self._decoded >= last.end + self._speaker_delay
+
+    def _request_mark(self) -> None:
+        # Without a mark, no event would report that the diarizer has found nobody by then.
+        if self._waiting and self._words and self._speaker_delay is not None:
+            due = self._words[-1].end + self._speaker_delay
+            if self._marked < due <= self._audio.seconds:
+                self._marked = self._audio.seconds
+                self._audio.mark(str(self._marked))
+
+    def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
+        self._is_silent = True
+        is_finalize = event.reason == "commit" and self._finalizes > 0
+        self._finalizes -= is_finalize
+        if is_finalize or self._words or (event.reason == "silence" and self._query.ends_speech):
+            yield self._final(
+                event.time,
+                from_finalize=is_finalize,
+                speech_final=is_finalize or self._query.ends_speech,
+            )
+
+    def _end_stream(self, event: End) -> Iterator[Message]:
+        if self._words:
+            yield self._final(event.audio_time)
+        yield from self._utterance_end(math.inf)
+        if self._audio.is_ended and not self._audio.has_failed:
+            yield self._metadata()
+
+    def _utterance_end(self, now: float) -> Iterator[Message]:
+        """Report the end of an utterance if no word has followed it for `utterance_end` seconds."""
+        wait, end = self._query.utterance_end, self._last_word_end
+        if wait is None or end is None or not self._is_silent or now < end + wait:
+            return
+        self._last_word_end = None
+        yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": rounded(end)}
+
+    def _interim(self, hypothesis: Iterable[ASRToken], now: float) -> Iterator[Message]:
+        tokens = [*self._words, *hypothesis]
+        if not self._query.has_interims or not tokens:
+            return
+        shown = self._channel(tokens)
+        if shown != self._shown:
+            self._shown = shown
+            yield self._results(shown, max(now, self._start), is_final=False)
+
+    def _final(
+        self, end: float, *, speech_final: bool = False, from_finalize: bool = False
+    ) -> Message:
+        tokens, self._words, self._shown = self._words, [], {}
+        end = max(end, self._start, *(token.end for token in tokens), 0.0)
+        results = self._results(
+            self._channel(tokens),
+            end,
+            is_final=True,
+            speech_final=speech_final,
+            from_finalize=from_finalize,
+        )
+        self._start = end
+        self._spans = [span for span in self._spans if span.end > end]
+        return results
+
+    def _results(
+        self,
+        channel: Message,
+        end: float,
+        *,
+        is_final: bool,
+        speech_final: bool = False,
+        from_finalize: bool = False,
+    ) -> Message:
+        return {
+            "type": "Results",
+            "channel_index": [0, 1],
+            "start": rounded(self._start),
+            "duration": rounded(end - self._start),
+            "is_final": is_final,
+            "speech_final": speech_final,
+            "from_finalize": from_finalize,
+            "channel": channel,
+            "metadata": {
+                "request_id": self._info.id,
+                "model_uuid": self._info.card.name,
+                "model_info": model_info(self._info.card),
+            },
+        }
+
+    def _channel(self, tokens: Sequence[ASRToken]) -> Message:
+        spoken = with_speakers(tokens, self._spans)
+        return channel_record(spoken, self._speakers if self._query.has_speakers else None)
+
+    def _metadata(self) -> Message:
+        fields = metadata_fields(self._info.card, self._info.id, self._audio.seconds)
+        return {"type": "Metadata", **fields}

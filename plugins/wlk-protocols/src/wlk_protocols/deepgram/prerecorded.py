@@ -1,0 +1,94 @@
+"""
+Deepgram's transcription of recordings, ``POST /v1/listen``.
+
+It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v1/media.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from wlk_live.captions.segments import segments_with_tokens
+from wlk_protocols.deepgram.messages import channel_record, metadata_fields, rounded
+from wlk_protocols.deepgram.query import is_true, language_of, refuse_channels, terms_of
+from wlk_serve.protocols import RequestError, TranscriptionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.tokens import ASRToken
+    from wlk_serve.protocols import Handshake, Message, ModelCard, RecordingRequest
+
+
+def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
+    """
+    Return the request of a recording, and the function that formats its answer.
+
+    Raises:
+        RequestError: a field is invalid, or requests something that this server does not support.
+
+    """
+    query = handshake.query
+    if "json" in handshake.headers.get("content-type", ""):
+        raise RequestError(
+            "expected a recording as the body, got JSON; this server does not fetch URLs",
+            code="unsupported_url",
+        )
+    if "callback" in query:
+        raise RequestError(
+            "expected no callback; the transcript is the response to this request",
+            code="unsupported_callback",
+        )
+    refuse_channels(query, "send one recording per channel")
+    has_speakers = is_true(query, "diarize") and card.speaker_delay is not None
+    detects_language = is_true(query, "detect_language")
+    answer = partial(
+        _answer,
+        card=card,
+        has_speakers=has_speakers,
+        has_utterances=is_true(query, "utterances"),
+        detects_language=detects_language,
+    )
+    request = TranscriptionRequest(
+        task="transcribe",
+        model=card.name,
+        language=None if detects_language else language_of(query, card),
+        keyterms=terms_of(query, card),
+        response_format="diarized_json" if has_speakers else "json",
+    )
+    return request, answer
+
+
+def _answer(
+    request_id: str,
+    tokens: Sequence[ASRToken],
+    seconds: float,
+    *,
+    card: ModelCard,
+    has_speakers: bool,
+    has_utterances: bool,
+    detects_language: bool,
+) -> Message:
+    speakers: dict[int | str, int] | None = {} if has_speakers else None
+    channel = channel_record(tokens, speakers)
+    languages = channel["alternatives"][0].get("languages")
+    if detects_language and languages:
+        channel["detected_language"] = languages[0]
+    results: Message = {"channels": [channel]}
+    if has_utterances:
+        results["utterances"] = []
+        spoken = [each for each in segments_with_tokens(tokens) if each[0].text]
+        for number, (segment, words) in enumerate(spoken):
+            (alternative,) = channel_record(words, speakers)["alternatives"]
+            utterance = {
+                "id": f"{request_id}-{number}",
+                "channel": 0,
+                "start": rounded(segment.start),
+                "end": rounded(segment.end),
+                **{name: alternative[name] for name in ("transcript", "confidence", "words")},
+            }
+            if speakers is not None and segment.speaker is not None:
+                utterance["speaker"] = speakers[segment.speaker]
+            results["utterances"].append(utterance)
+    return {"metadata": metadata_fields(card, request_id, seconds), "results": results}

@@ -1,0 +1,269 @@
+"""Parse the queries of Deepgram's clients."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import attrs
+from starlette.datastructures import QueryParams
+
+from wlk_core.processor import SAMPLE_RATE
+from wlk_serve.protocols import GateParameters, RequestError, StreamSettings
+
+if TYPE_CHECKING:
+    from wlk_live.audio.pcm import Encoding
+    from wlk_serve.protocols import Message, ModelCard
+
+_ENCODINGS: dict[str, Encoding] = {
+    "linear16": "s16le",
+    "linear32": "f32le",
+    "mulaw": "mulaw",
+    "alaw": "alaw",
+}
+_RATES = (8_000, 48_000)  # lowest and highest, in samples per second
+_MIN_ENDPOINTING = 0.3  # seconds; shorter pauses occur within words
+_PRE_ROLL_SHARE = 0.4  # pre-roll of the gate, as a fraction of the silence that ends speech
+_HANG_OVER_SHARE = 0.45  # resulting hang-over of the gate, as a fraction of the same silence
+_UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
+_HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over with confidence 0.5
+_EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux; the timeout is in milliseconds
+_THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
+_LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # name in Configure: in queries
+_MAX_DIGITS = 9
+_BOOLEANS = {"true": True, "false": False}
+
+
+@attrs.frozen(kw_only=True)
+class ListenQuery:
+    """
+    The supported fields of ``/v1/listen``; others, such as those for formatting, are ignored.
+
+    Attributes:
+        settings: how to open streams.
+        has_interims: whether interim results are sent.
+        ends_speech: whether a pause is reported as `speech_final`.
+        has_speech_started: whether the beginning of speech is reported.
+        utterance_end: seconds after the last word until UtteranceEnd; None to send none.
+        has_speakers: whether words have speakers.
+        is_webm: whether the audio is WebM.
+
+    """
+
+    settings: StreamSettings
+    has_interims: bool = False
+    ends_speech: bool = True
+    has_speech_started: bool = False
+    utterance_end: float | None = None
+    has_speakers: bool = False
+    is_webm: bool = False
+
+    @classmethod
+    def parse(cls, query: QueryParams, card: ModelCard) -> ListenQuery:
+        """
+        Parse *query*.
+
+        Raises:
+            RequestError: a field has an invalid value, or one that this server does not support.
+
+        """
+        has_time = query.get("endpointing", "false") not in _BOOLEANS
+        endpointing = _integer(query, "endpointing", 0, 60_000) if has_time else None
+        settings = _settings(query, card, None if endpointing is None else endpointing / 1000)
+        utterance_end = _integer(query, "utterance_end_ms", *_UTTERANCE_END)
+        return cls(
+            settings=settings,
+            has_interims=is_true(query, "interim_results"),
+            ends_speech=query.get("endpointing") != "false",
+            has_speech_started=is_true(query, "vad_events"),
+            utterance_end=None if utterance_end is None else utterance_end / 1000,
+            has_speakers=is_true(query, "diarize"),
+            is_webm="encoding" not in query,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class FluxQuery:
+    """
+    The supported fields of ``/v2/listen``.
+
+    The confidence that a turn is over grows with the silence after its last word, to 0.5 after
+    0.35 s.
+
+    Attributes:
+        fields: the fields as received.
+        card: the model.
+        settings: how to open streams.
+        end_seconds: silence after which a turn ends.
+        eager_seconds: silence after which it ends eagerly; infinity for never.
+        trigger: why turns end, "model" or, if the timeout is shorter, "timeout".
+
+    """
+
+    fields: QueryParams
+    card: ModelCard
+    settings: StreamSettings
+    end_seconds: float
+    eager_seconds: float = math.inf
+    trigger: str = "model"
+
+    @classmethod
+    def parse(cls, query: QueryParams, card: ModelCard) -> FluxQuery:
+        """
+        Parse *query*.
+
+        Raises:
+            RequestError: a field has an invalid value, or one that this server does not support.
+
+        """
+        timeout = (_integer(query, "eot_timeout_ms", 500, 60_000) or _EOT_TIMEOUT) / 1000
+        certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, _EOT_THRESHOLD))
+        eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
+        seconds = max(_MIN_ENDPOINTING, min(certain, timeout))
+        settings = _settings(query, card, seconds)
+        return cls(
+            fields=query,
+            card=card,
+            settings=settings,
+            end_seconds=seconds,
+            eager_seconds=math.inf if math.isnan(eager) else _silence(eager),
+            trigger="timeout" if timeout < certain else "model",
+        )
+
+    @property
+    def is_webm(self) -> bool:
+        """Whether the audio is WebM."""
+        return "encoding" not in self.fields
+
+    @property
+    def hang_over(self) -> float:
+        """Seconds of audio that the gate passes on after speech."""
+        return self.end_seconds * _HANG_OVER_SHARE
+
+    def configured(self, message: Message) -> FluxQuery:
+        """
+        Return the query as changed by a Configure message; null resets a threshold to its default.
+
+        Raises:
+            RequestError: as `parse`.
+
+        """
+        thresholds = message.get("thresholds") or {}
+        if not isinstance(thresholds, dict):
+            raise _invalid("thresholds", "an object", str(thresholds))
+        chosen = {name: thresholds[name] for name in _THRESHOLDS if name in thresholds}
+        changes = {name: [] if value is None else [str(value)] for name, value in chosen.items()}
+        for field, name in _LISTS.items():
+            values = message.get(field)
+            values = [values] if isinstance(values, str) else values
+            if values is None:
+                continue
+            if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+                raise _invalid(field, "a list of strings", str(values))
+            changes[name] = values
+        kept = [item for item in self.fields.multi_items() if item[0] not in changes]
+        new = [(name, value) for name, values in changes.items() for value in values]
+        return FluxQuery.parse(QueryParams([*kept, *new]), self.card)
+
+    def record(self) -> Message:
+        """Return the settings as ConfigureSuccess reports them."""
+        thresholds: Message = {
+            "eot_threshold": float(self.fields.get("eot_threshold", _EOT_THRESHOLD)),
+            "eot_timeout_ms": int(self.fields.get("eot_timeout_ms") or _EOT_TIMEOUT),
+        }
+        if not math.isinf(self.eager_seconds):
+            thresholds["eager_eot_threshold"] = float(self.fields["eager_eot_threshold"])
+        lists = {field: self.fields.getlist(name) for field, name in _LISTS.items()}
+        return {"thresholds": thresholds, **lists}
+
+    @staticmethod
+    def confidence(silence: float) -> float:
+        """Return the confidence that a turn is over after *silence* seconds without a word."""
+        silence = max(0.0, silence)
+        return silence / (silence + _HALF_CERTAIN)
+
+
+def _silence(confidence: float) -> float:
+    """Return the seconds of silence after which *confidence* is reached."""
+    return math.inf if confidence >= 1 else _HALF_CERTAIN * confidence / (1 - confidence)
+
+
+def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> StreamSettings:
+    """Return how to open streams, with a gate that ends speech after *silence* seconds."""
+    # Without an encoding, the audio is WebM from a browser, which contains its own format.
+    name, rate = query.get("encoding", "linear16"), _integer(query, "sample_rate", *_RATES)
+    if "encoding" not in query:
+        rate = SAMPLE_RATE
+    if name not in _ENCODINGS:
+        expected = ", ".join(_ENCODINGS)
+        raise _invalid("encoding", f"{expected}, or no encoding for WebM with Opus", name)
+    refuse_channels(query, "open one socket per channel")
+    if rate is None:
+        raise _invalid("sample_rate", "the sample rate of the audio in Hz", "")
+    return StreamSettings(
+        encoding=_ENCODINGS[name],
+        rate=rate,
+        language=language_of(query, card),
+        keyterms=terms_of(query, card),
+        gate=None if silence is None else _gate(max(_MIN_ENDPOINTING, silence)),
+    )
+
+
+def language_of(query: QueryParams, card: ModelCard) -> str | None:
+    """Return the code of the requested language; None to detect it."""
+    hints = query.getlist("language_hint")
+    language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
+    return None if language == "multi" else card.check_language(language) or card.language
+
+
+def terms_of(query: QueryParams, card: ModelCard) -> str | None:
+    """Return the keyterms separated by commas; None if there are none, or no support for them."""
+    # Each of the `keywords`, for models before nova-3, can end with a boost such as ":2".
+    words = [text.partition(":")[0] for text in query.getlist("keywords")]
+    terms = ", ".join([*query.getlist("keyterm"), *words])
+    return terms or None if card.takes("keyterms") else None
+
+
+def refuse_channels(query: QueryParams, instead: str) -> None:
+    """Refuse more than one channel; the error message says what to do *instead*."""
+    if query.get("channels", "1") != "1" or is_true(query, "multichannel"):
+        raise _invalid("channels", f"1; {instead}", query.get("channels", ""))
+
+
+def _gate(seconds: float) -> GateParameters:
+    return GateParameters(silence_seconds=seconds, pre_roll=seconds * _PRE_ROLL_SHARE)
+
+
+def _number(query: QueryParams, name: str, lowest: float, highest: float, default: float) -> float:
+    if name not in query:
+        return default
+    try:
+        number = float(query[name])
+    except ValueError:
+        number = math.nan
+    if not lowest <= number <= highest:
+        raise _invalid(name, f"a number from {lowest} to {highest}", query[name])
+    return number
+
+
+def _integer(query: QueryParams, name: str, lowest: int, highest: int) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    if not is_number or not lowest <= int(text) <= highest:
+        raise _invalid(name, f"a whole number from {lowest} to {highest}", text)
+    return int(text)
+
+
+def is_true(query: QueryParams, name: str) -> bool:
+    """Return the value of a boolean field, by default false."""
+    text = query.get(name, "false").lower()
+    if text not in _BOOLEANS:
+        raise _invalid(name, "true or false", text)
+    return _BOOLEANS[text]
+
+
+def _invalid(name: str, expected: str, value: str) -> RequestError:
+    got = f", got {value[:100]!r}" if value else ""
+    return RequestError(f"expected {name} as {expected}{got}", code="invalid_query_parameter")

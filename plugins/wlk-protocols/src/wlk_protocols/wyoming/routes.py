@@ -1,0 +1,53 @@
+"""The TCP port of Wyoming's clients: read one event after another."""
+
+from __future__ import annotations
+
+import json
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from wlk_protocols.wyoming.protocol import WyomingProtocol, error_event
+from wlk_serve.protocols import Opening, StreamSettings, TcpRoute
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader
+    from collections.abc import Callable
+
+    from wlk_serve.protocols import ModelCard
+
+_MAX_BYTES = 1 << 20  # data and payload of an event; Home Assistant sends chunks of 2 KiB
+
+
+async def read_event(reader: StreamReader) -> bytes | None:
+    """
+    Return the bytes of the next event: a line of JSON, then data and payload; None at the end.
+
+    Raises:
+        ValueError: the line is malformed, or the event is too long.
+        EOFError: the connection ended within the event.
+
+    """
+    line = await reader.readline()
+    if not line:
+        return None
+    size = 0
+    try:
+        header: Any = json.loads(line)
+        lengths = [header.get(name) or 0 for name in ("data_length", "payload_length")]
+        size = sum(map(index, lengths)) if min(lengths) >= 0 else _MAX_BYTES + 1
+    except (AttributeError, RecursionError, TypeError) as error:
+        raise ValueError("expected a line with a JSON object") from error
+    if size > _MAX_BYTES:
+        raise ValueError(f"expected data and payload of at most {_MAX_BYTES} bytes together")
+    return line + await reader.readexactly(size)
+
+
+def _open(card_of: Callable[[object], ModelCard]) -> Opening:
+    card = card_of(None)
+    settings = StreamSettings(language=card.language)
+    return Opening(make=WyomingProtocol, card=card, settings=settings)
+
+
+def routes() -> list[TcpRoute]:
+    """Return the route, whose port ``wlk-serve --listen wyoming=10300`` opens."""
+    return [TcpRoute(protocol="wyoming", open=_open, read=read_event, refuse=error_event)]

@@ -1,0 +1,286 @@
+"""Turns have the events, and their order, that Deepgram documents."""
+
+from __future__ import annotations
+
+from itertools import chain
+import json
+import math
+
+import attrs
+from hypothesis import given, strategies
+import pytest
+from starlette.datastructures import QueryParams
+
+from wlk_conformance.protocols import CARD, PlayedSession, SilentStream
+from wlk_core.processor import StreamStats
+from wlk_core.tokens import ASRToken, Transcript
+from wlk_live.session import Commit, Endpoint, HypothesisChange, Marked
+from wlk_protocols.deepgram.query import FluxQuery
+from wlk_serve.protocols import RequestError
+
+from .client import AUDIO, FLUX, client, turns_text
+
+QUARTER = bytes(8_000)  # of a second
+FORCE, CLOSE = '{"type": "ForceEndTurn"}', '{"type": "CloseStream"}'
+
+
+def query_of(query=""):
+    """Return the parsed query of a client."""
+    return FluxQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
+
+
+def open_session(query="eager_eot_threshold=0.5"):
+    """Return a session of a client, on a stream without events."""
+    return PlayedSession(client(FLUX, query, turns_text), SilentStream)
+
+
+def token(text, end):
+    """Return a word that ends at *end*."""
+    return ASRToken(max(0.0, end - 0.25), end, f" {text}")
+
+
+def mark(now, *hypothesis, passed=None):
+    """Return the answer to a mark, by which the gate has passed *passed* seconds to the model."""
+    return Marked(
+        name=str(now),
+        transcript=Transcript(hypothesis),
+        processed_up_to=now,
+        stable_up_to=now,
+        stats=StreamStats(audio_seconds=now if passed is None else passed),
+        audio_time=now,
+    )
+
+
+def events(messages):
+    """Return the event and transcript of each message about a turn."""
+    return [(m["event"], m["transcript"]) for m in messages if m["type"] == "TurnInfo"]
+
+
+def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
+    """The end has the transcript of the eager end; then the next turn follows."""
+    session = open_session()
+    session.send(QUARTER)
+    messages = session.happen(
+        HypothesisChange(Transcript((token("zero", 0.5),)), 0.6),
+        mark(0.6),
+        Commit((token("zero", 0.5),), 0.8),
+        mark(0.8),
+        mark(1.0),
+        Endpoint(0.5, "silence", 1.3),
+    )
+
+    assert [
+        ("StartOfTurn", "zero"),
+        ("Update", "zero"),
+        ("Update", "zero"),
+        ("EagerEndOfTurn", "zero"),
+        ("EndOfTurn", "zero"),
+    ] == events(messages)
+    assert ("model", 0) == (messages[-1]["trigger"], messages[-1]["turn_index"])
+    assert 0.5 <= messages[-2]["end_of_turn_confidence"] < messages[-1]["end_of_turn_confidence"]
+    assert 1 == session.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"]
+
+
+@pytest.mark.parametrize(
+    ("passed", "names"),
+    [
+        ([0.75, 1.0, 1.25], ["Update", "Update", "Update"]),
+        ([0.75, 0.875, 0.875], ["Update", "Update", "EagerEndOfTurn"]),
+    ],
+    ids=["speech", "silence"],
+)
+def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
+    """If the model has found no word for half a second, it can just be slow."""
+    session = open_session("eager_eot_threshold=0.62")
+    session.send(QUARTER)
+    marks = [mark(0.75 + 0.25 * number, passed=each) for number, each in enumerate(passed)]
+    messages = session.happen(Commit((token("zero", 0.5),), 0.8), *marks)
+
+    assert names == [name for name, _ in events(messages)[1:]]
+
+
+def test_without_a_threshold_no_turn_ends_eagerly():
+    """EagerEndOfTurn is sent only if the client sets eager_eot_threshold, as at Deepgram."""
+    session = open_session("")
+    session.send(QUARTER)
+    session.happen(Commit((token("zero", 0.5),), 0.8), *(mark(number) for number in range(1, 9)))
+
+    assert "EagerEndOfTurn" not in dict(events(session.messages))
+
+
+def test_a_mark_is_requested_for_every_quarter_of_a_second():
+    """The sizes of the client's messages make no difference."""
+    session = open_session()
+    for start in range(0, 32_000, 320):
+        session.send(bytes(32_000)[start : start + 320])
+
+    calls = session.streams[0].calls
+    assert ["0.25", "0.5", "0.75", "1.0"] == [name for call, name in calls if call == "mark"]
+
+
+def test_a_turn_can_be_forced_to_end():
+    """Without a turn, nothing is sent."""
+    session = open_session()
+    session.send(FORCE, QUARTER, FORCE)
+    messages = session.happen(Commit((token("zero", 0.5),), 0.5), Endpoint(0.5, "commit", 0.5))
+    session.send(FORCE)
+    nothing = session.happen(Endpoint(0.5, "commit", 0.5))
+
+    assert "manual" == messages[-1]["trigger"]
+    assert [] == nothing
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds", "eager", "trigger"),
+    [
+        ("", 0.8167, math.inf, "model"),
+        ("eot_threshold=0.5&eager_eot_threshold=0.3", 0.35, 0.15, "model"),
+        ("eot_threshold=1.0&eot_timeout_ms=1000", 1.0, math.inf, "timeout"),
+    ],
+)
+def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
+    """The gate ends speech after the silence that ends a turn."""
+    found = query_of(query)
+    gate = found.settings.gate
+
+    assert (seconds, eager) == pytest.approx((found.end_seconds, found.eager_seconds), abs=1e-4)
+    assert seconds == pytest.approx(gate.silence_seconds, abs=1e-4)
+    assert trigger == found.trigger
+
+
+@pytest.mark.parametrize(
+    "query", ["eot_threshold=0.1", "eager_eot_threshold=nan", "eot_timeout_ms=1", "eot_threshold=a"]
+)
+def test_a_wrong_threshold_is_refused(query):
+    """The message names the threshold."""
+    with pytest.raises(RequestError, match="expected e"):
+        query_of(query)
+
+
+def configure(**fields):
+    """Return a Configure message."""
+    return json.dumps({"type": "Configure", **fields})
+
+
+def test_other_settings_hold_from_the_next_turn():
+    """The current turn keeps its settings; unnamed ones do not change, and null is the default."""
+    session = open_session("eager_eot_threshold=0.5&keyterm=wlk&eot_timeout_ms=")
+    session.send(QUARTER)
+    session.happen(Commit((token("zero", 0.5),), 0.5))
+    change = configure(thresholds={"eot_threshold": 0.9, "eager_eot_threshold": None})
+    (answer,) = session.send(change)
+    before = session.audio.settings
+    session.happen(Endpoint(0.5, "silence", 1.3))
+    (other,) = session.send(configure(keyterms=["Silero", "gate"], language_hints="en"))
+
+    assert "ConfigureSuccess" == answer["type"] == other["type"]
+    thresholds = {"eot_threshold": 0.9, "eot_timeout_ms": 5000}
+    assert (thresholds, ["wlk"], []) == tuple(
+        answer[name] for name in ("thresholds", "keyterms", "language_hints")
+    )
+    assert (thresholds, ["Silero", "gate"]) == (other["thresholds"], other["keyterms"])
+    after = session.audio.settings
+    assert ("wlk", "Silero, gate") == (before.keyterms, after.keyterms)
+    assert after.gate.silence_seconds > before.gate.silence_seconds
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"thresholds": {"eot_threshold": 2}},
+        {"thresholds": {"eot_timeout_ms": [500]}},
+        {"thresholds": {"eot_timeout_ms": "000000500" + 5000 * "0"}},
+        {"thresholds": [0.7]},
+        {"keyterms": {"a": 1}},
+        {"keyterms": [1]},
+        {"language_hints": ["tlh"]},
+    ],
+)
+def test_wrong_settings_change_nothing(fields):
+    """The answer has a code, and says what was expected."""
+    session = open_session()
+    before = session.audio.settings
+    (answer,) = session.send(configure(**fields))
+
+    assert "ConfigureFailure" == answer["type"]
+    assert answer["code"]
+    assert "expected" in answer["description"] or "language" in answer["description"]
+    assert before == session.audio.settings
+
+
+def test_words_have_times_and_turns_have_languages():
+    """If the model detects languages, the most frequent one comes first."""
+    session = open_session()
+    session.send(QUARTER)
+    words = (token("un", 0.5), token("two", 1.0), token("three", 1.5))
+    spoken = zip(words, ("fr", "en", "en"), strict=True)
+    tokens = [attrs.evolve(word, detected_language=code) for word, code in spoken]
+    (start,) = session.happen(Commit(tuple(tokens), 1.5))
+
+    assert ["en", "fr"] == start["languages"]
+    assert (0.25, 0.5) == (start["words"][0]["start"], start["words"][0]["end"])
+
+
+HUSH = ("mark", "wait", "mark")
+ACTIONS = strategies.lists(
+    strategies.sampled_from(["word", "guess", "mark", "wait", "silence", "forced", FORCE, QUARTER])
+    | strategies.just("hush")  # long enough for an eager end
+)
+
+
+def play(session, actions):
+    """Play *actions* and a final pause; return the number of words."""
+    clock, words = 0.0, 0
+    actions = [QUARTER, *actions, "silence"]
+    for action in chain.from_iterable(HUSH if each == "hush" else [each] for each in actions):
+        clock += {"word": 0.25, "wait": 0.5}.get(action, 0.0)
+        if action in {QUARTER, FORCE}:
+            session.send(action)
+        happening = {
+            "word": Commit((token(str(words), clock),), clock),
+            "guess": HypothesisChange(Transcript((token("perhaps", clock + 0.25),)), clock),
+            "mark": mark(clock),
+            "silence": Endpoint(clock, "silence", clock),
+            "forced": Endpoint(clock, "commit", clock)
+            if session.audio.segments[0].commits
+            else None,
+        }.get(action)
+        if happening is not None:
+            session.happen(happening)
+        words += action == "word"
+    return words
+
+
+def check_turn(messages):
+    """Check the order of the events of one complete turn."""
+    names, transcripts = zip(*events(messages), strict=True)
+    assert ["StartOfTurn"] == [name for name in names if name == "StartOfTurn"] == [names[0]]
+    assert ["EndOfTurn"] == [name for name in names if name == "EndOfTurn"] == [names[-1]]
+    assert ["trigger"] == [name for message in messages for name in message if name == "trigger"]
+    eager = [number for number, name in enumerate(names) if name == "EagerEndOfTurn"]
+    assert [number + 1 for number in eager if names[number + 1] == "TurnResumed"] == [
+        number for number, name in enumerate(names) if name == "TurnResumed"
+    ]
+    for number in eager:
+        assert transcripts[number]
+        if names[number + 1] != "TurnResumed":
+            assert ("EndOfTurn", transcripts[number]) == (names[-1], transcripts[-1])
+            assert number + 2 == len(names)
+
+
+@given(ACTIONS)
+def test_the_published_order_holds(actions):
+    """Eager ends have text, and are either resumed or followed by an end with the same text."""
+    session = open_session()
+    words = play(session, actions)
+
+    assert list(range(len(session.messages))) == [
+        message["sequence_id"] for message in session.messages
+    ]
+    said, turns = session.messages[1:], []
+    for number in range(said[-1]["turn_index"] + 1 if said else 0):
+        turns.append([message for message in said if message["turn_index"] == number])
+        check_turn(turns[-1])
+    assert [message for turn in turns for message in turn] == said
+    texts = " ".join(turn[-1]["transcript"] for turn in turns).split()
+    assert [str(number) for number in range(words)] == texts

@@ -1,0 +1,317 @@
+"""The protocol answers the messages of Deepgram's clients."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+from hypothesis import given, strategies
+import pytest
+from starlette.datastructures import QueryParams
+
+from wlk_conformance.protocols import CARD, RULES, PlayedSession, SilentStream
+from wlk_core.processor import StreamStats
+from wlk_core.tokens import ASRToken, SpeakerSpan, Transcript
+from wlk_live.session import (
+    Commit,
+    End,
+    Endpoint,
+    HypothesisChange,
+    Marked,
+    SpeakerTurn,
+    SpeechStarted,
+)
+from wlk_protocols.deepgram.query import ListenQuery
+from wlk_serve.protocols import RequestError
+
+from .client import AUDIO, CLIENTS, FLUX, LISTEN, client, final_text
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_every_protocol_is_kept(rule, client):
+    """PRO rules, for both versions: docs/protocols.md."""
+    assert None is RULES[rule][1](client)
+
+
+SECOND = bytes(32_000)
+WEBM = bytes.fromhex(  # how a browser's recording begins: 20 ms of silence in Opus
+    "1a45dfa380 1853806701ffffffffffffff 1654ae6b01ffffffffffffff ae01ffffffffffffff"
+    "d78101 8686415f4f505553 63a2934f707573486561640101000080bb0000000000"
+    "1f43b67501ffffffffffffff e78100 a38781000080f8fffe"
+)
+FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
+
+
+def open_session(query="", speaker_delay=None):
+    """Return a session on a stream without events; without *speaker_delay*, it has no diarizer."""
+    card = attrs.evolve(CARD, speaker_delay=speaker_delay)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wlk_conformance.protocols.CARD", card)
+        return PlayedSession(client(LISTEN, query, final_text), SilentStream)
+
+
+def query_of(query):
+    """Return the parsed query of a client."""
+    return ListenQuery.parse(QueryParams(f"{AUDIO}&{query}"), CARD)
+
+
+def token(text, start=0.0, **fields):
+    """Return a word of half a second."""
+    return ASRToken(start, start + 0.5, f" {text}", **fields)
+
+
+def transcripts(messages, *, is_final=True):
+    """Return the transcripts of final results, or of interim ones."""
+    return [
+        message["channel"]["alternatives"][0]["transcript"]
+        for message in messages
+        if message["type"] == "Results" and message["is_final"] is is_final
+    ]
+
+
+END = End(audio_time=3.0, stats=StreamStats(), latency=None)
+
+
+def test_the_last_words_of_an_utterance_come_with_speech_final():
+    """Earlier words become final when the next ones are committed."""
+    session = open_session()
+    session.send(SECOND)
+
+    messages = session.happen(
+        Commit((token("zero"),), 1.0),
+        Commit((token("One,", 0.5),), 1.5),
+        Endpoint(1.2, "silence", 2),
+    )
+
+    assert ["zero", "One,"] == transcripts(messages)
+    assert [False, True] == [message["speech_final"] for message in messages]
+    (word,) = messages[1]["channel"]["alternatives"][0]["words"]
+    assert ("one", "One,", 0.5, 1.0) == (
+        word["word"],
+        word["punctuated_word"],
+        word["start"],
+        word["end"],
+    )
+    assert [(0.0, 0.5), (0.5, 0.7)] == [(each["start"], each["duration"]) for each in messages]
+
+
+def test_interim_results_show_what_is_committed_and_what_may_change():
+    """They are sent only if requested, and only when they change."""
+    events = [
+        Commit((token("zero", probability=0.5),), 1.0),
+        HypothesisChange(Transcript((token("one", 0.5),)), 1.0),
+        HypothesisChange(Transcript((token("one", 0.5),)), 1.5),
+    ]
+    session, other = open_session("interim_results=true"), open_session()
+    session.send(SECOND)
+    other.send(SECOND)
+
+    assert ["zero", "zero one"] == transcripts(session.happen(*events), is_final=False)
+    assert [] == other.happen(*events)
+
+
+def test_words_have_speakers_from_0_and_results_have_languages():
+    """Speakers are included only if requested; a word without a speaker has no number."""
+    words = (
+        token("un", speaker="b", detected_language="fr"),
+        token("two", 0.5, speaker=7, detected_language="en"),
+        token("three", 1.0, detected_language="en"),
+    )
+    session, other = open_session("diarize=true"), open_session()
+    found = []
+    for each in (session, other):
+        each.send(SECOND)
+        (result,) = each.happen(Commit(words, 1.5), Endpoint(1.5, "silence", 2))
+        found.append(result["channel"]["alternatives"][0])
+
+    assert ["en", "fr"] == found[0]["languages"] == found[1]["languages"]
+    assert [0, 1, None] == [word.get("speaker") for word in found[0]["words"]]
+    assert not any("speaker" in word for word in found[1]["words"])
+
+
+@pytest.fixture
+def diarized():
+    """Return a session with a diarizer that takes up to a second longer than the words."""
+    session = open_session("diarize=true", speaker_delay=1.0)
+    session.send(SECOND)
+    return session
+
+
+def speakers(messages):
+    """Return the words of final results, and their speakers."""
+    return [
+        (word["word"], word.get("speaker"))
+        for message in messages
+        for word in message["channel"]["alternatives"][0]["words"]
+        if message["is_final"]
+    ]
+
+
+def turn(speaker, start, end):
+    """Return the event of a speaker turn."""
+    return SpeakerTurn(SpeakerSpan(speaker, start, end), end + 1.0)
+
+
+def test_final_results_wait_for_the_speakers_that_a_diarizer_finds(diarized):
+    """Speakers come after the words; events after those words wait, too."""
+    assert [] == diarized.happen(Commit((token("zero"),), 1.0), Commit((token("one", 0.5),), 1.5))
+    assert [] == diarized.happen(Endpoint(1.1, "silence", 1.5), Commit((token("two", 1.5),), 2.5))
+    messages = diarized.happen(turn("b", 0.0, 0.5), turn("a", 0.5, 1.0))
+
+    assert [("zero", 0), ("one", 1)] == speakers(messages)
+    assert [True] == [message["speech_final"] for message in messages]
+    last = [Commit((token("three", 2.0),), 3.0), Endpoint(2.5, "end", 3.0), END]
+    messages = diarized.happen(turn("b", 1.5, 2.0), *last)
+    assert [("two", 0), ("three", None)] == speakers(messages)
+
+
+def test_a_finalize_waits_for_no_speaker(diarized):
+    """Its answer is sent immediately; words whose speaker is still unknown have none."""
+    diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
+    diarized.send(FINALIZE)
+    messages = diarized.happen(Endpoint(1.0, "commit", 1.0))
+
+    assert [("zero", None)] == speakers(messages)
+    assert [False, True] == [message["from_finalize"] for message in messages]
+
+
+def test_words_of_nobody_wait_as_long_as_a_speaker_may_take(diarized):
+    """A mark tells how much audio has been decoded."""
+    diarized.happen(Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0))
+    diarized.send(SECOND)
+    ((_, name),) = [call for call in diarized.streams[0].calls if call[0] == "mark"]
+    marked = Marked(
+        name=name,
+        transcript=Transcript(()),
+        processed_up_to=2.0,
+        stable_up_to=2.0,
+        stats=StreamStats(),
+        audio_time=2.0,
+    )
+
+    assert [("zero", None)] == speakers(diarized.happen(marked))
+
+
+def test_a_close_brings_the_last_words_and_then_the_metadata():
+    """An empty message closes the stream as well."""
+    for end in (CLOSE, b""):
+        session = open_session()
+        session.send(SECOND, end)
+        *_, words, metadata = session.happen(Commit((token("zero"),), 1.0), END)
+
+        assert "zero" == words["channel"]["alternatives"][0]["transcript"]
+        assert ("Metadata", 1.0) == (metadata["type"], metadata["duration"])
+        assert session.audio.is_over
+
+
+def test_a_close_without_audio_brings_the_metadata_at_once():
+    """A shutdown afterwards sends no second one."""
+    session = open_session()
+
+    assert ["Metadata"] == [message["type"] for message in session.send(CLOSE)]
+    assert [] == session.protocol.end()
+
+
+def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_audio():
+    """UtteranceEnd is sent once, when no word has followed for `utterance_end_ms`."""
+    session = open_session("vad_events=true&utterance_end_ms=1000")
+    session.send(SECOND)
+    messages = session.happen(
+        SpeechStarted(0.1, 0.5), Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0)
+    )
+    later = [*session.send('{"type": "KeepAlive"}'), *session.send(SECOND), *session.send(SECOND)]
+
+    assert {"type": "SpeechStarted", "channel": [0], "timestamp": 0.1} == messages[0]
+    assert [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}] == later
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "Configure"}', "\0"])
+def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
+    """The error has Deepgram's fields."""
+    session = open_session()
+    (error,) = session.send(text)
+
+    assert ("Error", "INVALID_MESSAGE") == (error["type"], error["variant"])
+    assert not session.audio.is_over
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "encoding=opus&sample_rate=48000",
+        "encoding=linear16",
+        "encoding=linear16&sample_rate=1",
+        "encoding=linear16&sample_rate=16000&channels=2",
+        "encoding=linear16&sample_rate=16000&interim_results=perhaps",
+        "encoding=linear16&sample_rate=16000&utterance_end_ms=1",
+    ],
+)
+def test_a_wrong_field_is_refused_before_the_session(query):
+    """The message names the field."""
+    with pytest.raises(
+        RequestError, match=r"expected (encoding|sample_rate|channels|interim|utter)"
+    ):
+        ListenQuery.parse(QueryParams(query), CARD)
+
+
+def test_a_query_chooses_language_keyterms_and_pauses():
+    """Keywords lose their boost, and endpointing is never shorter than pauses within words."""
+    query = query_of("language=en-US&keyterm=wlk&keywords=Silero:2&endpointing=25")
+    gate = query.settings.gate
+
+    assert ("en", "wlk, Silero") == (query.settings.language, query.settings.keyterms)
+    assert 0.3 == pytest.approx(gate.silence_seconds)
+    assert not query_of("endpointing=false").ends_speech
+
+
+@pytest.mark.parametrize("route", [LISTEN, FLUX])
+def test_audio_without_an_encoding_is_webm(route):
+    """Browsers send it like this; anything else ends the audio with an error."""
+    unnamed = attrs.evolve(client(route, "", final_text), query="")
+    session = PlayedSession(unnamed, SilentStream)
+
+    assert [] == session.send(WEBM)
+    assert 304 == session.audio.samples  # the resampler keeps the last millisecond
+    (error,) = session.send(bytes(40))
+    assert "WebM" in error["description"]
+    assert session.audio.is_ended
+
+
+ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit", "turn"])
+
+
+@given(
+    strategies.lists(ACTIONS),
+    strategies.sampled_from(["", "&interim_results=true"]),
+    strategies.sampled_from([None, 1.0]),
+)
+def test_any_order_loses_and_doubles_no_word_and_no_time(actions, interims, speaker_delay):
+    """Final results, joined, are the text; they are contiguous and answer every Finalize once."""
+    session = open_session(f"diarize=true{interims}", speaker_delay)
+    words, messages, clock = 0, [], 0.0
+    for action in actions:
+        if isinstance(action, str) and action != FINALIZE and not session.audio.segments:
+            continue
+        if action == "word":
+            messages += session.happen(Commit((token(str(words), clock),), clock + 0.5))
+            words, clock = words + 1, clock + 0.5
+        elif action == "silence":
+            messages += session.happen(Endpoint(clock, "silence", clock))
+        elif action == "turn":
+            messages += session.happen(turn(words, max(0.0, clock - 0.5), clock))
+        elif action == "commit" and session.audio.segment.commits:
+            messages += session.happen(Endpoint(clock, "commit", clock))
+        elif action != "commit":
+            messages += session.send(action)
+    messages += session.send(CLOSE)
+    if session.audio.segments:
+        messages += session.happen(Endpoint(clock, "end", clock), END)
+
+    finals = [m for m in messages if m["type"] == "Results" and m["is_final"]]
+    assert [str(number) for number in range(words)] == " ".join(transcripts(messages)).split()
+    assert actions.count(FINALIZE) == sum(message["from_finalize"] for message in finals)
+    ends = [0.0, *(message["start"] + message["duration"] for message in finals)]
+    assert [message["start"] for message in finals] == pytest.approx(ends[:-1])
+    assert ["Metadata"] == [m["type"] for m in messages if m["type"] == "Metadata"]
+    assert json.loads(json.dumps(messages)) == messages

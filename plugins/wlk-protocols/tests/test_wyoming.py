@@ -1,0 +1,308 @@
+"""The protocol answers the events of Wyoming's clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import attrs
+from hypothesis import given, strategies
+import pytest
+
+from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
+from wlk_core.processor import StreamStats
+from wlk_core.tokens import ASRToken
+from wlk_live.session import Commit, End, Endpoint, SpeechStarted
+from wlk_protocols.wyoming.routes import read_event, routes
+
+FORM = {"rate": 16_000, "width": 2, "channels": 1}
+
+
+def event(kind, data, payload=b""):
+    """Return the bytes of an event."""
+    header = {"type": kind, "data": data, "payload_length": len(payload)}
+    return json.dumps(header).encode() + b"\n" + payload
+
+
+def text(messages):
+    """Return the joined transcripts."""
+    found = [message for message in messages if message["type"] == "transcript"]
+    return " ".join(message["data"]["text"] for message in found)
+
+
+CLIENT = Client(
+    route=routes()[0],
+    begin=[event("audio-start", FORM)],
+    audio=lambda part: [event("audio-chunk", FORM, part)],
+    end=[event("audio-stop", {})],
+    text=text,
+    has_pauses=False,
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_every_protocol_is_kept(rule):
+    """PRO rules: docs/protocols.md."""
+    assert None is RULES[rule][1](CLIENT)
+
+
+SECOND = bytes(32_000)
+START, STOP = ("audio-start", FORM), ("audio-stop", {})
+SETTINGS = ("transcribe", {"language": "de"})
+CHUNK = ("audio-chunk", FORM, SECOND)
+END = End(audio_time=3.0, stats=StreamStats(), latency=None)
+
+
+class Session(PlayedSession):
+    """A session on a stream without events; messages can be bytes or arguments of `event`."""
+
+    def __init__(self):
+        super().__init__(CLIENT, SilentStream)
+
+    def send(self, *events):
+        """Return the answers to *events*."""
+        return super().send(*(e if isinstance(e, bytes) else event(*e) for e in events))
+
+
+@pytest.fixture
+def client():
+    """Return a client that has sent a second of a command."""
+    client = Session()
+    client.send(START, CHUNK)
+    return client
+
+
+def commit(text):
+    """Return the event of a committed word."""
+    return Commit((ASRToken(0.0, 0.5, f" {text}"),), 1.0)
+
+
+def kinds(events):
+    """Return the types of *events*."""
+    return [event["type"] for event in events]
+
+
+def transcripts(events):
+    """Return the transcripts among *events*."""
+    return [event["data"]["text"] for event in events if event["type"] == "transcript"]
+
+
+STOPPED = Endpoint(1.0, "commit", 1.0)
+
+
+def test_the_model_and_its_languages_are_described():
+    """The server declares that it detects the end of speech."""
+    (info,) = Session().send(("describe", {}))
+
+    (program,) = info["data"]["asr"]
+    assert (True, False) == (
+        program["supports_transcript_streaming"],
+        program["requires_external_vad"],
+    )
+    (model,) = program["models"]
+    assert ("played", ["en", "de"], True) == (model["name"], model["languages"], model["installed"])
+
+
+def test_the_end_of_the_audio_gives_the_transcript(client):
+    """The transcript is its joined chunks, and comes between start and stop."""
+    messages = [*client.happen(commit("zero")), *client.send(STOP)]
+    messages += client.happen(commit("one"), STOPPED)
+
+    chunk, stop = "transcript-chunk", "transcript-stop"
+    assert ["transcript-start", chunk, chunk, "transcript", stop] == kinds(messages)
+    assert "zero one" == "".join(m["data"]["text"] for m in messages if m["type"] == chunk)
+    assert ["zero one"] == transcripts(messages)
+
+
+def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(client):
+    """It is sent once; the rest of that audio is dropped."""
+    before = client.happen(Endpoint(0.4, "silence", 0.9))
+    messages = client.happen(SpeechStarted(0.5, 1.0), commit("zero"), Endpoint(1.0, "silence", 1.5))
+    later = [*client.send(CHUNK, STOP), *client.happen(commit("noise"))]
+
+    assert ["voice-stopped"] == kinds(before)
+    assert ["zero"] == transcripts(messages)
+    assert {"timestamp": 500} == messages[0]["data"]
+    assert [] == later
+    assert 16_000 == client.audio.samples
+
+
+def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdown(client):
+    """The end of the first stream does not end the second command."""
+    client.send(STOP, SETTINGS, START, CHUNK)
+    client.protocol.end()
+    first = client.happen(commit("zero"), STOPPED, END)
+    second = client.happen(SpeechStarted(0.25, 0.5), commit("eins"), END)
+
+    languages = [m["data"]["language"] for m in (*first, *second) if m["type"] == "transcript"]
+    assert (["zero"], ["eins"], ["en", "de"]) == (
+        transcripts(first),
+        transcripts(second),
+        languages,
+    )
+    assert {"timestamp": 250} == second[0]["data"]
+
+
+def test_audio_after_a_shutdown_opens_no_stream(client):
+    """The client does not know of the shutdown yet, and nothing would end another stream."""
+    client.protocol.end()
+    client.send(CHUNK)
+    client.happen(commit("zero"), END)
+
+    assert 1 == len(client.streams)
+    assert client.audio.is_over
+
+
+def test_a_language_that_was_detected_is_that_of_the_transcript():
+    """This applies if neither the model nor the client names a language."""
+    client = Session()
+    client.audio.settings = attrs.evolve(client.audio.settings, language=None)
+    client.send(START, CHUNK, STOP)
+    token = ASRToken(0.0, 0.5, " null", detected_language="de")
+    messages = client.happen(commit("a"), Commit((token,), 1.0), STOPPED)
+
+    (transcript,) = (m["data"] for m in messages if m["type"] == "transcript")
+    assert {"text": "a null", "language": "de"} == transcript
+
+
+def test_no_audio_has_an_empty_transcript():
+    """It is sent immediately."""
+    client = Session()
+
+    assert [""] == transcripts(client.send(START, STOP))
+    (error,) = client.send(STOP)
+    assert "wrong_order" == error["data"]["code"]
+
+
+def test_language_and_terms_are_those_of_the_command():
+    """Names and terms become keyterms of the model."""
+    client = Session()
+    terms = {"transcript_names": ["Küche"], "transcript_terms": ["wlk"]}
+    client.send(("transcribe", {"language": "de", **terms}), START, CHUNK)
+
+    settings = client.audio.settings
+    assert ("de", "Küche, wlk") == (settings.language, settings.keyterms)
+
+
+def test_settings_come_between_commands(client):
+    """During a command they are an error; between commands they cause no transcript."""
+    (error,) = client.send(("transcribe", {"language": "de"}))
+    client.send(STOP, ("transcribe", {"language": "de"}), START, CHUNK)
+    messages = client.happen(commit("zero"), STOPPED, END)
+
+    assert "wrong_order" == error["data"]["code"]
+    assert ["zero"] == transcripts(messages)
+
+
+def test_a_ping_is_answered():
+    """The answer has its text."""
+    assert [{"type": "pong", "data": {"text": "a"}}] == Session().send(("ping", {"text": "a"}))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"{\n",
+        b"[]\n",
+        b'{"type": 1}\n',
+        b'{"type": "ping", "data": [1]}\n',
+        b'{"type": "ping", "data_length": 2}\nab',
+        ("synthesize", {}),
+        CHUNK,
+        STOP,
+        ("transcribe", {"language": "xx"}),
+        ("audio-start", {"rate": 16_000, "width": 4, "channels": 1}),
+        ("audio-start", {"rate": 16_000, "width": 2, "channels": 2}),
+        ("audio-start", {"rate": "16000", "width": 2, "channels": 1}),
+        ("audio-start", {}),
+    ],
+)
+def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
+    """The error has a message and a code."""
+    client = Session()
+    (error,) = client.send(wrong)
+
+    assert {"text", "code"} == set(error["data"])
+    assert [""] == transcripts(client.send(START, STOP))
+
+
+def test_another_rate_needs_another_connection(client):
+    """The clock of a session has a single rate; half a sample is an error, too."""
+    (error,) = client.send(("audio-chunk", FORM, b"\0"))
+    client.send(STOP)
+    (other,) = client.send(("audio-start", {**FORM, "rate": 8000}))
+
+    assert {"invalid_audio"} == {error["data"]["code"], other["data"]["code"]}
+
+
+def read(data):
+    """Return the events in *data*, or the error."""
+
+    async def run():
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        reader.feed_eof()
+        events = []
+        while (event := await read_event(reader)) is not None:
+            events.append(event)
+        return events
+
+    return asyncio.run(run())
+
+
+def test_events_are_read_with_their_data_and_payload():
+    """Events that arrive together are separated, including their payloads."""
+    events = [event(*CHUNK), event(*STOP)]
+
+    assert events == read(b"".join(events))
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"no json\n", ValueError),
+        (b"[]\n", ValueError),
+        (b'{"payload_length": -1}\n', ValueError),
+        (b'{"payload_length": 2000000}\n', ValueError),
+        (b'{"payload_length": "1"}\n', ValueError),
+        (b'{"payload_length": 1.5}\n', ValueError),
+        (b'{"payload_length": NaN}\n', ValueError),
+        (b'{"payload_length": 9}\nabc', EOFError),
+        (b"{" * 70_000, ValueError),
+    ],
+)
+def test_what_is_no_event_ends_the_connection(data, error):
+    """The reader neither waits for missing bytes nor reads beyond the limit of an event."""
+    with pytest.raises(error):
+        read(data)
+
+
+ACTIONS = strategies.sampled_from([START, CHUNK, STOP, SETTINGS, "word", "silence", "stopped"])
+
+
+@given(strategies.lists(ACTIONS))
+def test_any_order_gives_each_word_to_one_transcript_at_most(actions):
+    """Words stay in order, and the joined chunks of a transcript are its text."""
+    client, words, messages = Session(), 0, []
+    for action in actions:
+        if not isinstance(action, str):
+            messages += client.send(action)
+        elif client.audio.segments and action == "word":
+            messages += client.happen(commit(str(words)))
+            words += 1
+        elif client.audio.segments and action == "silence":
+            messages += client.happen(Endpoint(1.0, "silence", 1.0))
+        elif client.audio.segments and client.audio.segment.commits:
+            messages += client.happen(STOPPED)
+
+    found = [int(word) for text in transcripts(messages) for word in text.split()]
+    assert sorted(set(found)) == found
+    assert set(found) <= set(range(words))
+    text = ""
+    for message in messages:
+        text += message["data"]["text"] if message["type"] == "transcript-chunk" else ""
+        if message["type"] == "transcript":
+            assert message["data"]["text"] == text.strip()
+            text = ""
+        if message["type"] == "transcript-start":
+            text = ""

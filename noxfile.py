@@ -182,6 +182,13 @@ def compliance(session: nox.Session) -> None:
 
 
 @shared(default=False)
+def pages(session: nox.Session) -> None:
+    """Check that docs/contract.md and docs/faulty-backends.md are current; `-- --write` writes."""
+    check = () if "--write" in session.posargs else ("--check",)
+    _run(session, "python", "tools/contract_pages.py", *check)
+
+
+@shared(default=False)
 def real(session: nox.Session) -> None:
     """Test published weights on open English: nox -s real -- [RECORDING ...]."""
     requirements = ROOT / "tools/real/requirements.txt"

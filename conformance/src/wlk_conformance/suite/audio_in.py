@@ -57,7 +57,7 @@ class AudioRules:
     @rule("IN-02", "numpy converts any array, or the clock moves before the audio is checked")
     def test_other_audio_is_refused(self, wlk: BackendUnderTest) -> None:
         """
-        Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
+        Another rank or dtype, NaN or infinity raises AudioFormatError and changes nothing.
 
         So does a sample beyond 16, which cannot be sound: integers that were cast and not scaled
         have such samples.  int16 is accepted only through the core's converter.
@@ -190,7 +190,7 @@ class AudioRules:
     def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
         self, wlk: BackendUnderTest
     ) -> None:
-        """A minute in small chunks has the same words after thousands of calls."""
+        """A minute in small chunks gives the same words after thousands of earlier calls."""
         stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
         driver, first = wlk.stream(), list[str]()
         errors = 0.0 if wlk.is_coded else 2 * word_error_rate(wlk)

@@ -50,7 +50,7 @@ class FailureRules:
 
     @rule("ERR-01", "except OSError: return []", since="2.0")
     def test_a_lost_connection_is_raised(self, wlk: BackendUnderTest) -> None:
-        """A backend that loses its server raises; a local one is unaffected."""
+        """If the network fails, a backend that uses it raises; any other is unaffected."""
         stimulus = wlk.speech(4, seed=3)
         wlk.solo(stimulus)
         driver = wlk.stream(stimulus.audio)

@@ -34,7 +34,7 @@ class LifeRules:
 
     @rule("LIFE-01", "a prefix or a language token is decoded as text")
     def test_a_fresh_stream_commits_nothing(self, wlk: BackendUnderTest) -> None:
-        """A fresh processor commits nothing at time 0."""
+        """A new processor commits nothing and shows nothing before audio is inserted."""
         driver = wlk.stream()
         for _ in range(2):
             driver.process()  # the monitor of every stream checks what these return
@@ -151,7 +151,7 @@ class LifeRules:
 
     @rule("LIFE-07", "is_last is never read")
     def test_is_last_drains_without_closing(self, wlk: BackendUnderTest) -> None:
-        """`process_iter(is_last=True)` drains like finish without closing."""
+        """`process_iter(is_last=True)` commits all, as finish does, and leaves the stream open."""
         stimulus = wlk.speech(6, seed=5, tail=0.0)
         driver = wlk.stream(stimulus.audio)
         driver.process(is_last=True)
@@ -169,7 +169,7 @@ class LifeRules:
     @rule("LIFE-08", "an end-of-text token resets the whole stream, audio and clock", kinds="O")
     def test_a_limit_inside_the_model_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
         """
-        A limit inside the model keeps clock, pending audio, spacing and speaker.
+        Reaching a limit inside the model keeps clock, pending audio, spacing and speaker.
 
         The limit may be an end-of-text token, a repetition guard or a full context.
         """

@@ -34,7 +34,7 @@ class PackagingRules:
 
     @rule("PKG-01", "api is not supported by this core, or a deviation names an unknown rule")
     def test_the_spec_is_valid(self, wlk: BackendUnderTest) -> None:
-        """The spec is valid and its `api` is inside the core's window."""
+        """The `BackendSpec` is valid, and the installed wlk-core supports its `api` version."""
         spec = wlk.spec
         assert API_FLOOR <= spec.api <= API_VERSION, (
             f"api is {spec.api}, but this core supports {API_FLOOR} to {API_VERSION}"
@@ -57,7 +57,7 @@ class PackagingRules:
 
     @rule("PKG-01", "a capability is declared for what only some models can do")
     def test_what_the_spec_declares_is_there(self, wlk: BackendUnderTest) -> None:
-        """A declared probability or language is on the tokens; an undeclared one is None."""
+        """Tokens have a probability and a language if the spec declares them, else None."""
         stimulus = wlk.speech(5, seed=1)
         # The monitor of every stream checks the probability and the language of each token.
         wlk.require_tokens(wlk.run(stimulus).tokens, stimulus)
@@ -83,7 +83,7 @@ class PackagingRules:
         A missing model raises ModelNotFoundError, which names it and the command that fetches it.
 
         Loading a local path, a bundled model or a cached one never touches the network, nor does
-        offline mode.  A missing path that ends in the name of a model is not that model.
+        offline mode.  A path that does not exist is missing even if it ends in a model's name.
         """
         known = (wlk.model or wlk.spec.default_model or "model").split("/")[-1]
         for model in (NOWHERE, "./no/such/model-52e1", f"/no/such/{known}"):
@@ -143,7 +143,7 @@ class PackagingRules:
 
     @rule("PKG-04", "a prompt is accepted but never passed on", kinds="F", since="2.0")
     def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
-        """`prompt`, if declared, is in an engine call or changes its work or answer."""
+        """A `prompt`, if declared, is passed to the engine, or changes its work or its answer."""
         _, policy = _stream_option(wlk, "prompt")
         stimulus, calls, noted = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
         wrap = calls.wrap
@@ -175,9 +175,9 @@ class PackagingRules:
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
         """
-        An absent or broken framework raises BackendUnavailable with the reason and a command.
+        A missing or broken framework raises BackendUnavailable, but backends can be listed.
 
-        The command installs the framework.  Listing backends still works.
+        The message has the reason and the command that installs the framework.
         """
         if not wlk.spec.requires:
             raise NotApplicable(f"{wlk.spec.name} requires no distribution", "not declared")

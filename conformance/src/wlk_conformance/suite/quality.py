@@ -72,7 +72,7 @@ class QualityRules:
         """
         Thirty seconds of zeros, low noise, or tones outside the vocabulary commit nothing.
 
-        A spec may declare a number of words for the three together, `invented_words`.
+        A spec may declare how many words the three together may have, as `invented_words`.
         """
         allowed = wlk.bounds.get("invented_words", 0)
         invented: list[str] = []

@@ -40,7 +40,7 @@ class SharingRules:
 
     @rule("ISO-01", "decoder state or a prompt is kept on the backend")
     def test_interleaved_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
-        """N interleaved streams equal solo runs."""
+        """Interleaved streams return the tokens that each returns when it runs alone."""
         stimuli = different_speech(wlk)
         drivers = [wlk.stream() for _ in stimuli]
         pieces = [stimulus.chunks(0.7) for stimulus in stimuli]
@@ -53,7 +53,7 @@ class SharingRules:
 
     @rule("ISO-02", "hooks or caches of one stream are used by a forward pass of another")
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
-        """N threaded streams equal solo runs, with forced interleaving in the engine."""
+        """Streams on several threads return what each does alone, even if engine calls overlap."""
         stimuli = different_speech(wlk)
         drivers = [wlk.stream() for _ in stimuli]
         meeting = threading.Barrier(2)
@@ -213,7 +213,7 @@ class SharingRules:
     )
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """
-        Streams whose engine calls are taken together equal solo runs, with forced batches.
+        Streams whose engine calls run in one batch return the tokens that each returns alone.
 
         An engine call that fails in a batch fails in one stream only, and can be repeated.
         """

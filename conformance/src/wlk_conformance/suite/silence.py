@@ -37,7 +37,7 @@ class SilenceRules:
 
     @rule("SIL-01", "pending audio, or a short remainder, is not decoded", kinds="O,S,G")
     def test_a_silence_returns_every_word(self, wlk: BackendUnderTest) -> None:
-        """`start_silence()` returns every word whose audio was inserted, padding it if needed."""
+        """`start_silence()` returns every word whose audio was inserted, the last one included."""
         for count, tail in ((1, 0.0), (4, 0.0), (4, 0.3)):
             stimulus = wlk.speech(count, seed=3, tail=tail)
             driver = wlk.stream()
@@ -133,7 +133,7 @@ class SilenceRules:
 
     @rule("SIL-06", "short pauses are fed as zeros, long ones reset the model")
     def test_no_length_of_silence_is_special(self, wlk: BackendUnderTest) -> None:
-        """No length of silence changes behaviour, tested on either side of 0.2, 5 and 60 s."""
+        """Silences of any length have the same effect, tested around 0.2, 5 and 60 s."""
         stimulus = wlk.speech(3, seed=15)
         reference: list[ASRToken] = []
         for seconds in (length for pair in THRESHOLDS for length in pair):
@@ -211,7 +211,7 @@ class SpeakerRules:
 
     @rule("SPK-02", "a reset at a silence drops the speaker", requires="speaker-turns")
     def test_tokens_carry_their_speaker(self, wlk: BackendUnderTest) -> None:
-        """Tokens after a turn carry the new speaker, earlier ones the old, across silences."""
+        """Tokens after a turn have the new speaker, earlier ones the old, across silences too."""
         stimulus = wlk.speech(4, seed=3, lead=0.4)
         driver = wlk.stream()
         for speaker in ("anna", 2, "anna"):

@@ -211,7 +211,7 @@ class TextRules:
 
     @rule("COM-04", "state of one stream or call reaches another", since="2.0")
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:
-        """Sessions drawn from a seed keep every rule; one that does not fails under its rule."""
+        """Generated sessions keep every rule; a violation is reported under the rule it breaks."""
         play_sessions(wlk)
 
     @rule("COM-05", "a policy ticks at each chunk, or loses samples at its end", kinds="G,O,S")

@@ -18,7 +18,7 @@ import pytest
 
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.cli.main import execute
-from wlk_core.cli.stops import STOPS
+from wlk_core.cli.signals import SIGNALS
 from wlk_live.microphone import Captured
 from wlk_live.vad import silence_gate
 
@@ -82,7 +82,7 @@ def own_signals():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-    STOPS.reset()
+    SIGNALS.reset()
 
 
 @pytest.fixture

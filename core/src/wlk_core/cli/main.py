@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from wlk_core.cli.stops import STOPS, Stopped
+from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_core.cli.terminal import echo, print_error, usage_line
 from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import printable_formatter
@@ -145,7 +145,7 @@ def run_program(
             sys.exit(shell_complete(command, {}, name, variable, instruction))
         sys.exit()
     _prepare_streams()
-    STOPS.install()
+    SIGNALS.install()
     if command is not main:  # which calls this once it needs plugins
         show_warnings(name)
     status = execute(sys.argv[1:], command=command, name=name, interrupted=interrupted)
@@ -177,7 +177,7 @@ def execute(
     interrupted: str = _INTERRUPTED,
 ) -> int:
     """Run one command line, by default with the installed plugins; return its exit status."""
-    STOPS.reset()
+    SIGNALS.reset()
     if registry is not None:
         registry.guard = _prints_to_stderr
     status = 1
@@ -197,7 +197,7 @@ def execute(
         status = 2
     except (click.Abort, KeyboardInterrupt) as error:
         print_error(interrupted, name)
-        status = error.status if isinstance(error, Stopped) else 128 + signal.SIGINT
+        status = error.status if isinstance(error, SignalReceived) else 128 + signal.SIGINT
     except BrokenPipeError:
         status = _BROKEN_PIPE  # no line: the reader has closed the pipe on purpose
     except (WLKError, OSError) as error:

@@ -14,7 +14,7 @@ _MAX_HOLD_SECONDS = 5  # `docker stop` kills 10 s after SIGTERM
 _alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
 
 
-class Stopped(KeyboardInterrupt):
+class SignalReceived(KeyboardInterrupt):
     """A signal ends this run; `number` is the number of the signal."""
 
     def __init__(self, number: int) -> None:
@@ -23,8 +23,8 @@ class Stopped(KeyboardInterrupt):
         self.status = 128 + number  # as shells report it
 
 
-class Stops:
-    """Raise Stopped on a signal, at once or, while signals are held, when they are released."""
+class DeferredSignals:
+    """Raise SignalReceived on a signal, at once or, while signals are held, when they are released."""
 
     # Signals are held from when audio is given to the engine until everything that the engine
     # committed is written, because a word could be lost in between.  An engine or a disk may hang,
@@ -49,11 +49,11 @@ class Stops:
         self._is_held = True
 
     def release(self) -> None:
-        """Let signals raise again; raise Stopped if one came while they were held."""
+        """Let signals raise again; raise SignalReceived if one came while they were held."""
         self._is_held = False
         if self._number is not None:
             _alarm(0)
-            raise Stopped(self._number)
+            raise SignalReceived(self._number)
 
     def reset(self) -> None:
         """Forget a signal that was received, and let signals raise again."""
@@ -69,12 +69,12 @@ class Stops:
         if hasattr(signal, "SIGQUIT") and signal.getsignal(signal.SIGQUIT) == self._receive:
             signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         if not self._is_held:
-            raise Stopped(number)
+            raise SignalReceived(number)
         _alarm(_MAX_HOLD_SECONDS)
 
     def _give_up(self, _number: int, _frame: FrameType | None) -> None:
         if self._number is not None and self._is_held:
-            raise Stopped(self._number)
+            raise SignalReceived(self._number)
 
 
-STOPS = Stops()  #: one per process, as signal handlers are
+SIGNALS = DeferredSignals()  #: one per process, as signal handlers are

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.cli.stops import STOPS, Stopped
+from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_core.cli.terminal import print_error
 from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.untrusted import printable
@@ -65,7 +65,7 @@ def transcribe_all(
             array = separators = chain(["[\n"], repeat(",\n"))
             tail = Output(Document("json"), view)
             stack.callback(lambda: tail.write("[]\n" if next(separators) == "[\n" else "\n]\n"))
-            stack.callback(STOPS.hold)
+            stack.callback(SIGNALS.hold)
         if not jobs:
             return status
         annotators = choice.open_annotators(stack)  # a missing one is reported before the model
@@ -160,10 +160,10 @@ class Run:
             self._fail(error)
         finally:
             # However the run ended, committed text is written before a signal is raised.
-            STOPS.hold()
+            SIGNALS.hold()
             self._each(methodcaller("finish", self.outcome))
             self.view.hide()
-        STOPS.release()
+        SIGNALS.release()
         return self._status
 
     def _transcribe(self) -> None:
@@ -187,9 +187,9 @@ class Run:
     def _capture(self) -> None:
         try:
             try:
-                STOPS.release()
+                SIGNALS.release()
                 while (captured := self._read()) is not None:
-                    STOPS.hold()
+                    SIGNALS.hold()
                     for block in captured:
                         if block.lost_seconds:
                             self._session.skip(block.lost_seconds)
@@ -197,16 +197,16 @@ class Run:
                         self._session.receive(block.audio)
                     if not captured:
                         self._step()
-                    STOPS.release()
+                    SIGNALS.release()
             finally:
-                STOPS.hold()
-        except Stopped as stop:
+                SIGNALS.hold()
+        except SignalReceived as received:
             if not self.is_live:
                 raise
-            STOPS.reset()  # a second signal ends the run within five seconds
-            STOPS.hold()
-            if stop.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
-                self._status = stop.status
+            SIGNALS.reset()  # a second signal ends the run within five seconds
+            SIGNALS.hold()
+            if received.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
+                self._status = received.status
                 self.outcome.incomplete = str(stop)
         except BrokenPipeError:
             raise

@@ -12,7 +12,7 @@ from attrs import frozen
 import numpy as np
 from rng import happens
 
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 
 if TYPE_CHECKING:
     from mixing import Mixer, Mixture

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rng import happens
 from scipy import fft
 
-from wlk_core.streaming import mel_filters
+from wlk_frameworks.features import mel_filters
 
 if TYPE_CHECKING:
     from recordings import Audio

@@ -9,7 +9,7 @@ import features
 import numpy as np
 from numpy.typing import NDArray
 
-from wlk_core.streaming import mel_filters
+from wlk_frameworks.features import mel_filters
 
 if TYPE_CHECKING:
     from features import Features

@@ -27,7 +27,7 @@ import numpy as np
 
 from wlk_bench.metrics.alignment import align_words
 from wlk_core.plugins import SAMPLE_RATE, Word
-from wlk_core.streaming.features import FRAME_SAMPLES, background_level, loud_frames, loudness
+from wlk_frameworks.features import FRAME_SAMPLES, background_level, loud_frames, loudness
 from wlk_live.audio.decode import decode_file
 from wlk_whisper.ctranslate2.checkpoint import check_files
 from wlk_whisper.engine.words import tighten_to_speech

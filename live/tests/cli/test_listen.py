@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core.cli.stops import STOPS, Stopped
+from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_core.errors import AudioFormatError
 from wlk_live.errors import AudioDeviceError
 from wlk_live.microphone import Captured, FileSource
@@ -44,11 +44,11 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     number, status, listen, microphone, spoken, tmp_path
 ):
     """Ctrl-C is the usual end of a run; the last words are decoded and every file is complete."""
-    microphone([*partition(spoken(1, 2, 3), 0.05), Stopped(number), *partition(spoken(4), 0.05)])
+    microphone([*partition(spoken(1, 2, 3), 0.05), SignalReceived(number), *partition(spoken(4), 0.05)])
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
     done = listen(*saves)
-    STOPS.reset()
+    SIGNALS.reset()
 
     assert (status, "one two three\n") == done[:2]
     assert "one two three" == json.loads(paths[3].read_text())["text"]

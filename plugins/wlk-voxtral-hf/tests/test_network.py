@@ -11,7 +11,7 @@ import torch
 
 from wlk_conformance.testing import StreamDriver, load_clip
 from wlk_core.plugins import OnlineStream
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.engine import VoxtralEngine
 from wlk_voxtral.recognizer import VoxtralRecognizer
 from wlk_voxtral_hf.torch.network import TorchNetwork

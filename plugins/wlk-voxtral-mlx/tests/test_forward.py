@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import noise
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 from wlk_voxtral_mlx.mlx.forward import EncoderCache, KVCache, decode, encode
 from wlk_voxtral_mlx.mlx.weights import build_model
 

@@ -14,7 +14,7 @@ import pytest
 
 from wlk_conformance.testing import load_clip
 from wlk_core import ModelNotFoundError, load_backend
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.weight_names import LAYOUTS, layout_of, module_weight
 from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
 from wlk_voxtral_mlx.mlx.modules import Voxtral

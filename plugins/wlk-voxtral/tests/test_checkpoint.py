@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from toy_network import ToyBatchNetwork, ToyNetwork
 
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.engine import DecodeRequest, VoxtralEngine
 

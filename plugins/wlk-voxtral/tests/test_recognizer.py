@@ -10,7 +10,7 @@ import pytest
 
 from wlk_conformance.testing import StreamDriver, noise
 from wlk_core.plugins import OnlineStream, WorkCounters
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.recognizer import VoxtralRecognizer
 from wlk_voxtral.speculative import TokenPrediction
 

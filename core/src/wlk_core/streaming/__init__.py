@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 from wlk_core.streaming.audio_buffer import AudioBuffer as AudioBuffer
-from wlk_core.streaming.features import EnergyContour as EnergyContour
-from wlk_core.streaming.features import LogMel as LogMel
-from wlk_core.streaming.features import background_level as background_level
-from wlk_core.streaming.features import loud_frames as loud_frames
-from wlk_core.streaming.features import loudness as loudness
-from wlk_core.streaming.features import mel_filters as mel_filters
-from wlk_core.streaming.features import true_runs as true_runs
 from wlk_core.streaming.words import AlignedWord as AlignedWord
 from wlk_core.streaming.words import Loop as Loop
 from wlk_core.streaming.words import Word as Word

@@ -207,7 +207,7 @@ class Run:
             SIGNALS.hold()
             if received.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
                 self._status = received.status
-                self.outcome.incomplete = str(stop)
+                self.outcome.incomplete = str(received)
         except BrokenPipeError:
             raise
         # A damaged file gives all the text of its undamaged part: the audio so far is decoded.

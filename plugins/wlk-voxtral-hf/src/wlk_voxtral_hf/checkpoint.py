@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.streaming import LogMel
 from wlk_frameworks.checkpoints import read_json_table
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.sizes import ConfigSchema
 

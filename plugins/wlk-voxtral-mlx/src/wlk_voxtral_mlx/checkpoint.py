@@ -8,8 +8,8 @@ import attrs
 from msgspec import convert
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.streaming import LogMel
 from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers, shard_names
+from wlk_frameworks.features import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.sizes import (
     MISTRAL,

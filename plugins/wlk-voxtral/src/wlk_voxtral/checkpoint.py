@@ -14,7 +14,7 @@ from wlk_voxtral.tokenizer import TekkenTokenizer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wlk_core.streaming import LogMel
+    from wlk_frameworks.features import LogMel
 
 TOKENIZER_FILE = "tekken.json"
 SETTINGS_FILE = "wlk.json"

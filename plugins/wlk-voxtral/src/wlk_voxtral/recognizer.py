@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wlk_core.plugins import Step, WorkCounters
-from wlk_core.streaming import AudioBuffer, EnergyContour, Word
-from wlk_core.streaming.features import FRAME_SAMPLES, WINDOW_SAMPLES
+from wlk_core.streaming import AudioBuffer, Word
+from wlk_frameworks.features import FRAME_SAMPLES, WINDOW_SAMPLES, EnergyContour
 from wlk_voxtral.detokenizer import StreamingDetokenizer
 from wlk_voxtral.tokenizer import STEP_SAMPLES
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.streaming import LogMel
+    from wlk_frameworks.features import LogMel
     from wlk_voxtral.detokenizer import TimedText
     from wlk_voxtral.speculative import TokenPrediction
     from wlk_voxtral.tokenizer import TekkenTokenizer

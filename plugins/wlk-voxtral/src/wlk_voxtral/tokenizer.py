@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import attrs
 from msgspec import Meta, Struct, convert
 
-from wlk_core.streaming.features import FRAME_SAMPLES
+from wlk_frameworks.features import FRAME_SAMPLES
 
 # A step is one token id and eight mel frames.
 STEP_MS = 80  # 12.5 token ids a second (arXiv:2602.11298)

@@ -10,9 +10,9 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, SpeakerSpan, WorkCounters
-from wlk_core.streaming import true_runs
 from wlk_diarize.engine.networks import FRAME_SAMPLES, LOCAL_SPEAKERS, MIN_SAMPLES
 from wlk_diarize.engine.speakers import Speakers
+from wlk_frameworks.features import true_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

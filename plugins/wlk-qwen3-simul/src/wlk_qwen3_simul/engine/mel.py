@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core.streaming import mel_filters
+from wlk_frameworks.features import mel_filters
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_MEL_FRAMES
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core.streaming import background_level, loud_frames, loudness, true_runs
+from wlk_frameworks.features import background_level, loud_frames, loudness, true_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,8 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, Word
-from wlk_core.streaming import background_level, joined, loud_frames, loudness
+from wlk_core.streaming import joined
+from wlk_frameworks.features import background_level, loud_frames, loudness
 from wlk_realtime.engine.messages import check_length
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.plugins import SAMPLE_RATE, Word
-from wlk_core.streaming import EnergyContour
-from wlk_core.streaming.features import FRAME_SAMPLES
+from wlk_frameworks.features import FRAME_SAMPLES, EnergyContour
 from wlk_realtime.engine.pieces import STEP_SAMPLES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
-from wlk_core.streaming import LogMel
+from wlk_frameworks.features import LogMel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import is_unspaced
-from wlk_core.streaming.features import (
+from wlk_frameworks.features import (
     FRAME_SAMPLES,
     background_level,
     loud_frames,
@@ -31,7 +31,7 @@ W = TypeVar("W", bound=Word)
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE_CHARACTER = "\ufffd"
-# Frames of 10 ms, as in wlk_core.streaming.features.
+# Frames of 10 ms, as in wlk_frameworks.features.
 SPILL_FRAMES = 8  # a sound shorter than this at the edge of a span belongs to the neighbour ...
 PAUSE_FRAMES = 5  # ... if a pause of at least this length separates it
 SHIFT_FRAMES = 25  # how far a boundary within sound is moved to the nearest pause ...

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import noise, silence, tone
-from wlk_core.streaming import EnergyContour, LogMel, loudness, true_runs
+from wlk_frameworks.features import EnergyContour, LogMel, loudness, true_runs
 
 RATE = 16_000
 BURSTS = np.concatenate([noise(2.0, level=level, seed=3) for level in (0.01, 1e-4, 0.1, 0.003)])

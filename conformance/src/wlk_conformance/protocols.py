@@ -5,6 +5,7 @@ Test a protocol of any distribution, without sockets, against the rules for all 
 
 CLIENT is a `Client`: what a client of the protocol sends and how it reads text.  The rules are
 listed in docs/protocols.md.  No model is needed, because the speech is a signal, see `speech`.
+The extra ``wlk-conformance[protocols]`` installs what this module imports.
 """
 
 from __future__ import annotations
@@ -18,23 +19,40 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 import numpy as np
-from starlette.datastructures import Headers, QueryParams
 
+from wlk_conformance.extras import missing_extra
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.plugins import BackendSpec, Option
 from wlk_core.processor import StreamStats
 from wlk_core.tokens import ASRToken, Transcript
-from wlk_live.session import Commit, End, Endpoint, Failure, HypothesisChange, Marked, SpeechStarted
-from wlk_serve.protocols import (
-    Handshake,
-    ModelCard,
-    RequestError,
-    SessionAudio,
-    SessionInfo,
-    SocketRoute,
-    TcpRoute,
-    as_request_error,
-)
+
+try:
+    from starlette.datastructures import Headers, QueryParams
+
+    from wlk_live.session import (
+        Commit,
+        End,
+        Endpoint,
+        Failure,
+        HypothesisChange,
+        Marked,
+        SpeechStarted,
+    )
+    from wlk_serve.protocols import (
+        Handshake,
+        ModelCard,
+        RequestError,
+        SessionAudio,
+        SessionInfo,
+        SocketRoute,
+        TcpRoute,
+        as_request_error,
+    )
+except ModuleNotFoundError as error:
+    explained = missing_extra("protocols", error)
+    if __name__ == "__main__":
+        sys.exit(str(explained))
+    raise explained from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

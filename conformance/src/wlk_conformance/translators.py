@@ -1,4 +1,8 @@
-"""The contract of a translator: rules TRN, as a test class that plugins inherit."""
+"""
+The contract of a translator: rules TRN, as a test class that plugins inherit.
+
+One rule runs a session of wlk-live, which the extra ``wlk-conformance[translators]`` installs.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from wlk_conformance.extras import missing_extra
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.registry import Registry
 from wlk_core.tokens import ASRToken
-from wlk_live.session import Commit, Failure, Session, Translation
+
+try:
+    from wlk_live.session import Commit, Failure, Session, Translation
+except ModuleNotFoundError as error:
+    raise missing_extra("translators", error) from error
 
 if TYPE_CHECKING:
     from wlk_core.plugins import Translator

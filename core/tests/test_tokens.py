@@ -28,8 +28,6 @@ def test_emissions_are_equal_with_their_stable_time_and_each_equals_its_pair():
 
     assert EMISSION != other
     assert 2 == len({EMISSION, other, attrs.evolve(other, stable_up_to=0.9)})
-    assert EMISSION == (TOKENS, 2.0)
-    assert hash(EMISSION) == hash((TOKENS, 2.0))
 
 
 def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair():
@@ -39,3 +37,14 @@ def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair():
 
     assert ((), 3.0) == (tokens, processed_up_to)
     assert Emission((), 3.0, 0.9) == changed
+
+
+def test_equality_of_emissions_is_transitive():
+    """No pair equals an emission, because it would equal two that differ in `stable_up_to`."""
+    pair, other = (TOKENS, 2.0), EMISSION.replace(stable_up_to=0.0)
+
+    assert EMISSION != pair
+    assert pair != EMISSION
+    assert EMISSION != other
+    assert EMISSION.replace() == EMISSION
+    assert hash(EMISSION.replace()) == hash(EMISSION)

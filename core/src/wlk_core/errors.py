@@ -9,7 +9,7 @@ The errors that this project raises, as one tree.
   x BackendUnavailable    a backend that is absent, broken or lacks its framework
   x BackendError          the engine failed; `retryable` if trying again can help
     x StreamBroken        the engine failed too often: this stream is over
-  x StreamClosed          a call after `finish()` or `close()`
+  x StreamClosed          a call after `finish()` or `close()`, or a flush that `close()` cut short
   x ConcurrentCallError   two exclusive calls of one stream at the same time
 """
 
@@ -77,7 +77,15 @@ class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is
 
 
 class StreamClosed(WLKError):  # noqa: N818 -- names the state the stream is in
-    """The stream was finished or closed before this call."""
+    """
+    The stream was finished or closed before this call, or another thread closed it during a flush.
+
+    `committed` holds the tokens that the flush had committed by then.
+    """
+
+    def __init__(self, message: str, *, committed: tuple[ASRToken, ...] = ()) -> None:
+        super().__init__(message)
+        self.committed = committed
 
 
 class ConcurrentCallError(WLKError):

@@ -68,7 +68,7 @@ class Transcript:
         return self.tokens[-1].end if self.tokens else None
 
 
-@attrs.frozen(slots=False, order=False)
+@attrs.frozen(slots=False, order=False, eq=False)
 class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples allow no named slots
     """
     The result of one call of an online processor.
@@ -81,7 +81,7 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
 
         tokens, processed_up_to = stream.process_iter()
 
-    It equals a plain pair of these values, but another emission only if `stable_up_to` agrees too.
+    It equals another emission with the same three values, and never a plain pair.
     """
 
     committed: tuple[ASRToken, ...]
@@ -103,9 +103,19 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
         """Return the arguments from which pickle and copy rebuild the emission."""
         return attrs.astuple(self, recurse=False)
 
+    def __eq__(self, other: object) -> bool:
+        """Compare all three values: a pair that equals two emissions would make them equal."""
+        return isinstance(other, Emission) and attrs.astuple(self, recurse=False) == attrs.astuple(
+            other, recurse=False
+        )
+
+    def __ne__(self, other: object) -> bool:
+        """Negate `==`, which the comparison of tuples would not."""
+        return not self == other
+
     def __hash__(self) -> int:
-        """Hash the pair, because the emission equals it."""
-        return super().__hash__()
+        """Hash all three values."""
+        return hash(attrs.astuple(self, recurse=False))
 
 
 @attrs.frozen

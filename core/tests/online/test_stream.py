@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import CodedToken, StreamDriver, encode
-from wlk_core import BackendError
+from wlk_core import BackendError, StreamClosed
 from wlk_core.online.input_queue import InputQueue
 
 
@@ -80,6 +80,34 @@ def test_stats_after_finish_still_count_the_state(speech, engine):
     driver.processor.close()
 
     assert 0 == driver.processor.stats.state_bytes
+
+
+def test_close_releases_audio_that_was_not_decoded(speech, engine):
+    """A closed stream holds nothing, whether its audio was taken or still waited."""
+    stream = engine.stream()
+    stream.insert_audio_chunk(speech.audio)
+
+    stream.close()
+
+    assert stream.stats.state_bytes == 0
+    assert not stream.has_backlog
+
+
+@pytest.mark.parametrize("flush", ["finish", "start_silence"])
+def test_a_flush_that_close_cuts_short_says_so(speech, coded_engine, flush):
+    """It does not return as if every word had been committed, and hands over those that were."""
+    engine = coded_engine()
+    stream = engine.stream()
+    stream.insert_audio_chunk(speech.audio)
+    engine.before_call = lambda: engine.calls == 4 and stream.close()
+
+    with pytest.raises(StreamClosed, match="closed by another thread") as caught:
+        getattr(stream, flush)()
+
+    committed = "".join(token.text for token in caught.value.committed).strip()
+    assert committed
+    assert speech.text.startswith(committed)
+    assert stream.stats.state_bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from wlk_core import BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BROKEN = "import not_a_module\n"
 
@@ -26,7 +29,10 @@ def test_strict_mode_raises_what_the_plugin_raised(
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("", "it implements none of the hooks wlk_backends, wlk_diarizers, wlk_translators"),
+        (
+            "",
+            "it implements none of the hooks wlk_backends, wlk_commands, wlk_diarizers, wlk_trans",
+        ),
         (
             "@hookimpl\ndef wlk_backends():\n    return [SimpleNamespace(kind='backend')]\n",
             "expected backends from wlk_backends, got namespace(kind='backend')",
@@ -46,8 +52,24 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("import pytest\npytest.skip('no device', allow_module_level=True)\n", "Skipped: no"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
+        (
+            "@hookimpl\ndef wlk_bakends():\n    return []\n",
+            "no hook is called wlk_bakends; expected",
+        ),
+        ("@hookimpl\ndef wlk_backends():\n    return None\n", "TypeError"),
     ],
-    ids=["no hook", "no spec", "other kind", "raising", "bad name", "exit", "skip", "argument"],
+    ids=[
+        "no hook",
+        "no spec",
+        "other kind",
+        "raising",
+        "bad name",
+        "exit",
+        "skip",
+        "argument",
+        "misspelt hook",
+        "nothing",
+    ],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     site: Any, code: str, error: str
@@ -57,7 +79,7 @@ def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
 
     (row,) = site.registry().plugins()
 
-    assert row.backends == ()
+    assert row.specs == ()
     assert row.error is not None
     assert row.error.startswith(error)
     assert "\n" not in row.error
@@ -129,3 +151,105 @@ def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:
         "no backend called 'nope'; installed: toy; "
         "could not be loaded: wlk-broken (see: wlk-core plugins)"
     )
+
+
+# Each kind of plugin: its hook, and an expression for a spec of that kind.
+KINDS = {
+    "backend": ("wlk_backends", "spec('odd'{})"),
+    "diarizer": ("wlk_diarizers", "offer('diarizer'{})"),
+    "command": ("wlk_commands", "offer('command'{})"),
+    "protocol": ("wlk_protocols", "offer('protocol'{})"),
+}
+OFFER = """
+def offer(kind, api=1):
+    cls = AnnotatorSpec if kind == "diarizer" else PluginSpec
+    return cls(kind=kind, name="odd", api=api, summary="", load="x:y")
+
+"""
+HOST = "from wlk_core.hookspecs import hookspec\n@hookspec\ndef wlk_protocols():\n    pass\n"
+
+
+@pytest.fixture
+def install(site: Any) -> Callable[..., None]:
+    """Return a function that installs a plugin of a kind, beside a sound backend and a host."""
+    site.install("wlk-host", ["hookspecs.wlk_protocols"], HOST, module="wlk_host_plugin")
+    site.offer("wlk-sound", "sound")
+
+    def install(kind: str, body: str, *, distribution: str = "wlk-odd") -> None:
+        hook, _ = KINDS[kind]
+        point = f"{kind}.odd" if kind in {"command", "protocol"} else "odd"
+        code = f"{OFFER}@hookimpl\ndef {hook}():\n    {body}\n"
+        site.install(distribution, [point], code)
+
+    return install
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("raise RuntimeError('no device')", "RuntimeError: no device"),
+        ("return [object()]", "expected {kind}s from {hook}, got <object"),
+        ("import threading; threading.Event().wait()", "it did not answer within 0 seconds"),
+        ("return [NEWER]", "{kind} 'odd' needs plugin API 99, but this wlk-core supports 1 to 1"),
+    ],
+    ids=["raises", "nonsense", "hangs", "newer API"],
+)
+def test_a_broken_plugin_of_any_kind_is_one_row_and_harms_no_other(
+    site: Any, install: Any, monkeypatch: pytest.MonkeyPatch, *, kind: str, body: str, error: str
+) -> None:
+    """Its row has the reason in one line, and every other plugin works."""
+    hook, declared = KINDS[kind]
+    install(kind, body.replace("NEWER", declared.format(", api=99")))
+    if "Event" in body:
+        site.registry().spec("sound")  # imported before the limit becomes short
+        monkeypatch.setattr("wlk_core.registry._MAX_IMPORT_SECONDS", 0.2)
+    registry = site.registry()
+
+    rows = {row.distribution: row for row in registry.plugins()}
+
+    assert (rows["wlk-odd"].error or "").startswith(error.format(kind=kind, hook=hook))
+    assert registry.spec("sound").name == "sound"
+    assert [name for name, row in rows.items() if row.error] == ["wlk-odd"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_distributions_that_offer_one_name_are_both_faulty(
+    site: Any, install: Any, kind: str
+) -> None:
+    """Neither is chosen in silence, whatever the kind."""
+    body = f"return [{KINDS[kind][1].format('')}]"
+    install(kind, body)
+    install(kind, body, distribution="wlk-other")
+    registry = site.registry()
+
+    faults = {row.distribution: registry.fault(row) for row in registry.plugins()}
+
+    assert "odd" not in [spec.name for spec in registry.offers(kind)]
+    assert faults["wlk-odd"] == faults["wlk-other"]
+    assert "is offered by wlk-odd 0.1.0 and wlk-other 0.1.0" in str(faults["wlk-odd"])
+    assert faults["wlk-sound"] is None
+
+
+def test_a_distribution_for_another_layout_is_one_row(site: Any) -> None:
+    """A plugin that imports what does not exist is broken, with the way to update it."""
+    site.install("wlk-old", ["old"], "from wlk_core.frameworks.torch import choose_device\n")
+
+    (row,) = site.registry().plugins()
+
+    assert row.failure == (
+        "No module named 'wlk_core.frameworks'; update it with: pip install --upgrade wlk-old, "
+        "or remove it with: pip uninstall wlk-old"
+    )
+
+
+def test_an_optional_hook_needs_no_host(site: Any) -> None:
+    """A translator may offer a protocol too, and works where the server is not installed."""
+    code = "@hookimpl(optionalhook=True)\ndef wlk_protocols():\n    return [object()]\n"
+    more = "@hookimpl\ndef wlk_backends():\n    return [spec('toy')]\n"
+    site.install("wlk-toy", ["toy"], code + more)
+
+    (row,) = site.registry().plugins()
+
+    assert row.error is None
+    assert [spec.name for spec in row.specs] == ["toy"]

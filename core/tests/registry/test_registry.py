@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 import re
 import sys
@@ -15,7 +15,7 @@ from wlk_core import BackendUnavailable, OptionError
 from wlk_core.registry import Registry, known_plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 MISSING = {"not-installed": "pip install it"}
@@ -31,18 +31,33 @@ def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
     assert "wlk_other_plugin" not in sys.modules
 
 
-def test_imports_in_two_threads_leave_standard_output_as_it_was(site: Any) -> None:
-    """Each import redirects what is printed, and the last one to end restores it."""
-    for name, seconds in (("first", 0.1), ("second", 0.2)):
-        code = f"__import__('time').sleep({seconds})\n@hookimpl\ndef wlk_backends():\n"
-        site.install(f"wlk-{name}", [name], f"{code}    yield spec('{name}')")
+def test_loading_a_backend_leaves_the_output_of_the_program_alone(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a plugin or another thread prints meanwhile goes where the program sends it."""
+    code = "import sys\nprint('at import')\nSEEN = sys.stdout\n@hookimpl\ndef wlk_backends():\n"
+    site.install("wlk-loud", ["loud"], f"{code}    yield spec('loud')")
     output = sys.stdout
 
-    with ThreadPoolExecutor() as threads:
-        found = list(threads.map(site.registry().spec, ("first", "second")))
+    site.registry().load_backend("loud")
 
-    assert [spec.name for spec in found] == ["first", "second"]
-    assert sys.stdout is output
+    assert sys.modules["wlk_loud_plugin"].SEEN is output
+    assert capsys.readouterr() == ("at import\n", "")
+
+
+def test_a_program_can_guard_its_output_from_plugins(site: Any) -> None:
+    """The guard is entered while plugins are imported, asked for specs, and load models."""
+    site.offer("wlk-toy", "toy")
+    entered = []
+
+    @contextmanager
+    def guard() -> Iterator[None]:
+        entered.append("toy_plugin" in str(sys.modules.get("wlk_toy_plugin")))
+        yield
+
+    site.registry(guard=guard).load_backend("toy")
+
+    assert entered == [False, False, True]
 
 
 def test_several_entry_points_of_one_module_are_one_plugin(site: Any) -> None:
@@ -167,7 +182,8 @@ def test_every_plugin_of_this_project_has_an_install_command() -> None:
     for path in projects:
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         names = project.get("entry-points", {}).get("wlk.plugins", {})
-        offered |= dict.fromkeys(names, project["name"])
+        models = [name for name in names if "." not in name]  # not commands and protocols
+        offered |= dict.fromkeys(models, project["name"])
 
     kinds = ("backend", "diarizer", "translator", "turn-detector")
     known = {name: command for kind in kinds for name, command in known_plugins(kind).items()}

@@ -24,7 +24,7 @@ class SignalReceived(KeyboardInterrupt):
 
 
 class DeferredSignals:
-    """Raise SignalReceived on a signal, at once or, while signals are held, when they are released."""
+    """Raise SignalReceived on a signal, at once or, if signals are held, when they are released."""
 
     # Signals are held from when audio is given to the engine until everything that the engine
     # committed is written, because a word could be lost in between.  An engine or a disk may hang,

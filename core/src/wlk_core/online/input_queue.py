@@ -41,7 +41,7 @@ class InputQueue:
 
     Audio is validated and copied only once, even if it passes through two queues.  Any thread may
     put; one thread at a time may take.  A silence is a boundary: the audio after it belongs to the
-    next utterance.  `refusal` is the error message for input after `shut`.
+    next utterance.  `refusal` is the error message for input after `close`.
     """
 
     def __init__(self, refusal: str) -> None:
@@ -56,7 +56,7 @@ class InputQueue:
         # silences are exact fractions, and their sum is rounded once, when it is read.
         self._silence = Fraction()  # seconds of all silences put in
         self.commands = 0  #: commands that wait to be taken
-        self.is_shut = False  #: whether all input is refused
+        self.is_closed = False  #: whether all input is refused
 
     @property
     def has_items(self) -> bool:
@@ -103,10 +103,15 @@ class InputQueue:
             self.commands += isinstance(item, Command)
             self._append(item)
 
-    def shut(self, *, is_shut: bool = True) -> None:
-        """Refuse all input from now on, or accept it again after a failed finish."""
+    def close(self) -> None:
+        """Refuse all input from now on; what waits can still be taken."""
         with self._lock:
-            self.is_shut = is_shut
+            self.is_closed = True
+
+    def reopen(self) -> None:
+        """Accept input again, after a finish that failed."""
+        with self._lock:
+            self.is_closed = False
 
     def clear(self) -> None:
         """Drop everything that waits."""
@@ -132,7 +137,7 @@ class InputQueue:
     @contextmanager
     def _accepting(self) -> Iterator[None]:
         with self._lock:
-            if self.is_shut:
+            if self.is_closed:
                 raise StreamClosed(self._refusal)
             yield
 

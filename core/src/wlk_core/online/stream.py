@@ -61,7 +61,7 @@ class OnlineStream:
 
     def _begin(self, recognizer: Recognizer) -> None:
         self._recognizer = recognizer
-        self._input = InputQueue("the stream is being finished; no more audio can be inserted")
+        self._input = InputQueue("the stream is finished or closed; no more audio can be inserted")
         self._transcript = TranscriptBuilder()
         self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
         self._decoded: Step | None = None  # a step whose words are not committed yet
@@ -157,11 +157,11 @@ class OnlineStream:
         with self._exclusive_call(may_be_finished=True):
             if not self._is_finished:
                 # First, so that audio inserted meanwhile by another thread is refused, not lost.
-                self._input.shut()
+                self._input.close()
                 try:
                     self._advance(is_last=True)
                 except BaseException:
-                    self._input.shut(is_shut=False)
+                    self._input.reopen()
                     raise
                 self._is_finished = True
             return self._emission()
@@ -180,9 +180,9 @@ class OnlineStream:
         """Run a few steps, across utterances if there are silences; with `is_last`, all steps."""
         steps = math.inf if is_last else STEPS_PER_CALL
         # Audio that comes meanwhile is for the next call; otherwise a flush might never end.
-        stop = self._input.samples
+        end_sample = self._input.samples
         while not self._is_closing:
-            self._feed_audio(stop)
+            self._feed_audio(end_sample)
             if steps == 0 and self._utterance_samples:
                 return
             is_silence = isinstance(self._input.next, Fraction)
@@ -193,13 +193,19 @@ class OnlineStream:
             self._may_have_steps = is_silence
             if ends:
                 # The state of a finished stream stays until close, because `stats` reports it.
-                self._end_utterance(keeps_state=self._input.is_shut and not is_silence)
+                self._end_utterance(keeps_state=self._input.is_closed and not is_silence)
             if not is_silence:
                 return
             self._pass_silences()
+        if is_last:
+            raise StreamClosed(
+                "the stream was closed by another thread before every word was committed; create a "
+                "new one, and close it after the last call",
+                committed=tuple(self._committed),
+            )
 
-    def _feed_audio(self, stop: int) -> None:
-        while self._input.taken < stop and isinstance(audio := self._input.next, ValidAudio):
+    def _feed_audio(self, end_sample: int) -> None:
+        while self._input.taken < end_sample and isinstance(audio := self._input.next, ValidAudio):
             self._recognizer.feed(audio)
             # Inside the loop, because an interrupt may come after some pieces were fed.
             self._utterance_samples += len(audio)
@@ -325,6 +331,8 @@ class OnlineStream:
             if not self._is_released:
                 self._is_released = True
                 self._hypothesis = Transcript()
+                self._input.close()
+                self._input.clear()
                 with engine_errors("the stream was closed, and its state could not be released"):
                     self._recognizer.close()
                 self._held_bytes = 0

@@ -165,10 +165,10 @@ class Session:
     def end_audio(self) -> None:
         """Declare that no more audio will come; may be called again."""
         with self._receiving:
-            if not self._queue.is_shut:
+            if not self._queue.is_closed:
                 self._queue.put_audio(self._converter.flush())
                 self._queue.put(Command.END)
-                self._queue.shut()
+                self._queue.close()
 
     def step(self) -> list[Event]:
         """
@@ -218,7 +218,7 @@ class Session:
 
     def _end_session(self) -> None:
         self.is_over = True
-        self._queue.shut()
+        self._queue.close()
         self._queue.clear()
 
     def feed(self, audio: Audio) -> list[Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from pathlib import Path
 import tomllib
 
@@ -16,12 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 DECLARATIONS = {"plugin", "options", "models", "languages"}
 FILES = {"__init__.py", "checkpoint.py", "backend.py", "routes.py", "py.typed"}
 FILES |= {f"{name}.py" for name in DECLARATIONS}
-FOREIGN = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}  # may import a framework
-ROOMS = FOREIGN | {"engine", "digits", "heads", "realtime"}
+FRAMEWORK_FOLDERS = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}
+FOLDERS = FRAMEWORK_FOLDERS | {"engine", "digits", "heads", "realtime"}
 FRAMEWORKS = {"torch", "mlx", "transformers", "ctranslate2", "faster_whisper", "openai"}
-# All that a declaration may import, so that listing the backends stays fast.
+# All that a declaration may import, so that listing the plugins stays fast.
 LIGHT = {"__future__", "collections.abc", "platform", "typing", "wlk_core.plugins", "attrs"}
-LIGHT |= {"wlk_core.languages", "wlk_voxtral.specs"}
+LIGHT |= {"wlk_core.hookspecs", "wlk_core.languages", "wlk_voxtral.specs"}
+LIGHT |= {"wlk_core.backend", "wlk_core.standard_options"}  # the scripted backend of the suite
+GROUP = "wlk.plugins"
 PROJECTS = {
     path.parent.relative_to(ROOT).as_posix(): tomllib.loads(path.read_text(encoding="utf-8"))
     for pattern in ("*/pyproject.toml", "plugins/*/pyproject.toml")
@@ -29,17 +32,21 @@ PROJECTS = {
 }
 
 
-def packages(group):
-    """Return the import package of every distribution that has an entry point of this group."""
-    folders = [
-        folder
-        for folder, table in PROJECTS.items()
-        if folder.startswith("plugins/") and group in table["project"].get("entry-points", ())
-    ]
-    return [
-        pytest.param(ROOT / folder / "src" / Path(folder).name.replace("-", "_"), id=folder)
-        for folder in folders
-    ]
+def entry_points(folder):
+    """Return the entry points of a distribution: the module of each name, by group."""
+    return PROJECTS[folder]["project"].get("entry-points", {})
+
+
+def package_of(folder):
+    """Return the folder of a distribution's import package."""
+    (package,) = (ROOT / folder / "src").glob("wlk_*")
+    return package
+
+
+PLUGINS = [folder for folder in PROJECTS if entry_points(folder)]
+PACKAGES = {package_of(folder).name for folder in PROJECTS}
+PROTOCOLS = "plugins/wlk-protocols"
+MODEL_PLUGINS = [f for f in PLUGINS if f.startswith("plugins/") and f != PROTOCOLS]
 
 
 def imports_of(path):
@@ -60,42 +67,64 @@ def imports_of(path):
     return found
 
 
-@pytest.mark.parametrize("package", packages("wlk.plugins"))
-def test_a_plugin_has_the_files_and_folders_of_the_plan(package):
-    """A reader who knows one plugin finds every part of another; see docs/architecture.md."""
-    entries = [entry for entry in package.iterdir() if entry.name != "__pycache__"]
-    files = {entry.name for entry in entries if entry.is_file()}
+@pytest.mark.parametrize("folder", PLUGINS)
+def test_a_plugin_is_declared_in_one_group(folder):
+    """It names the module `plugin` for each thing that it offers, or `hookspecs` for a new hook."""
+    assert set(entry_points(folder)) - {"pytest11"} == {GROUP}
+    for name, module in entry_points(folder)[GROUP].items():
+        expected = "hookspecs" if name.startswith("hookspecs.") else "plugin"
+        assert module.rpartition(".")[2] == expected
 
-    assert set() == files - FILES
-    assert set() == {entry.name for entry in entries if entry.is_dir()} - ROOMS
+
+@pytest.mark.parametrize("folder", PLUGINS)
+def test_a_declaration_imports_nothing_heavy(folder):
+    """Listing everything that is installed imports neither numpy, a framework nor a server."""
+    package = package_of(folder)
+    allowed = LIGHT | {f"{package.name}.{name}" for name in DECLARATIONS}
+    modules = set(entry_points(folder)[GROUP].values())
+    modules |= {f"{package.name}.{name}" for name in DECLARATIONS}
+    for module in modules:
+        path = package.parent / f"{module.replace('.', '/')}.py"
+        if path.exists():
+            assert imports_of(path) - allowed == set(), path
+
+
+@pytest.mark.parametrize("folder", MODEL_PLUGINS)
+def test_a_plugin_has_the_files_and_folders_of_the_plan(folder):
+    """A reader who knows one plugin finds every part of another; see docs/architecture.md."""
+    entries = [entry for entry in package_of(folder).iterdir() if entry.name != "__pycache__"]
+    files = {entry.name for entry in entries if entry.is_file()}
+    folders = {entry.name for entry in entries if entry.is_dir()}
+
+    assert files - FILES == set()
+    assert folders - FOLDERS == set()
     assert {"__init__.py", "plugin.py", "py.typed"} <= files
 
 
-@pytest.mark.parametrize("package", packages("wlk.protocols"))
-def test_the_hook_of_a_protocol_is_in_its_routes(package):
-    """Other files of the package contain the messages of its clients."""
-    points = PROJECTS[f"plugins/{package.parents[1].name}"]["project"]["entry-points"]
-
-    assert {"__init__.py", "py.typed", "routes.py"} < {entry.name for entry in package.iterdir()}
-    assert {f"{package.name}.routes"} == set(points["wlk.protocols"].values())
-
-
-@pytest.mark.parametrize("package", packages("wlk.plugins"))
-def test_a_plugin_imports_a_framework_in_its_folder_only_and_declares_without(package):
+@pytest.mark.parametrize("folder", MODEL_PLUGINS)
+def test_a_plugin_imports_a_framework_in_its_folder_only(folder):
     """Other code runs on any framework, each of which has its own folder."""
-    allowed = LIGHT | {package.name, *(f"{package.name}.{name}" for name in DECLARATIONS)}
+    package = package_of(folder)
     for path in sorted(package.rglob("*.py")):
-        imports, room = imports_of(path), path.relative_to(package).parts[0]
-        if room not in FOREIGN:
-            assert set() == {name.split(".")[0] for name in imports} & FRAMEWORKS, path
-        if room.removesuffix(".py") in DECLARATIONS:
-            assert set() == imports - allowed, path
+        if path.relative_to(package).parts[0] not in FRAMEWORK_FOLDERS:
+            imported = {name.split(".")[0] for name in imports_of(path)}
+            assert imported & FRAMEWORKS == set(), path
+
+
+def test_each_protocol_has_a_package_with_its_routes():
+    """The package is named as the protocol, and its other files have the messages of clients."""
+    names = {name.removeprefix("protocol.") for name in entry_points(PROTOCOLS)[GROUP]}
+    package = package_of(PROTOCOLS)
+    entries = {entry.name for entry in package.iterdir() if entry.name != "__pycache__"}
+
+    assert entries == {"__init__.py", "plugin.py", "py.typed", *names}
+    for name in names:
+        assert (package / name / "routes.py").is_file()
 
 
 def test_no_modules_import_each_other():
     """Imports in functions and for types only, which lint-imports ignores, count as well."""
-    packages = read_configuration(str(ROOT / ".importlinter"))["session_options"]["root_packages"]
-    graph = grimp.build_graph(*packages, exclude_type_checking_imports=False, cache_dir=None)
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=False, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     circle = []
     try:
@@ -103,10 +132,14 @@ def test_no_modules_import_each_other():
     except CycleError as error:
         circle = list(reversed(error.args[1]))
 
-    assert [] == circle
-    patterns = ("*/src/*/__init__.py", "plugins/*/src/*/__init__.py")
-    found = {path.parent.name for pattern in patterns for path in ROOT.glob(pattern)}
-    assert found == set(packages)  # a new distribution takes part in the contracts
+    assert circle == []
+
+
+def test_lint_imports_checks_every_package():
+    """A new distribution takes part in the contracts of .importlinter."""
+    options = read_configuration(str(ROOT / ".importlinter"))["session_options"]
+
+    assert set(options["root_packages"]) == PACKAGES
 
 
 def test_a_plugin_installs_by_name_from_the_checkout():
@@ -117,16 +150,19 @@ def test_a_plugin_installs_by_name_from_the_checkout():
     assert named == {folder: table["project"]["name"] for folder, table in PROJECTS.items()}
 
 
-def test_every_distribution_has_the_same_version_and_caps_the_core():
-    """The changelog names the version, and each distribution the releases of wlk-core it needs."""
+def test_every_distribution_has_the_same_version_and_caps_the_others():
+    """The changelog names it, and a requirement on another distribution ends before 0.2."""
     projects = [table["project"] for table in PROJECTS.values()]
     (version,) = {project["version"] for project in projects}
 
     assert f"## {version} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     for project in projects:
+        extras = project.get("optional-dependencies", {}).values()
+        required = [*project.get("dependencies", ()), *chain.from_iterable(extras)]
+        ours = [item for item in required if item.startswith("wlk-")]
+        assert [item for item in ours if not item.endswith(">=0.1,<0.2")] == [], project["name"]
         if project["name"] not in {"wlk-core", "wlk-whisper-digits"}:  # the latter is data only
-            needs = [item for item in project["dependencies"] if item.startswith("wlk-core")]
-            assert ["wlk-core>=0.1,<0.2"] == needs, project["name"]
+            assert "wlk-core>=0.1,<0.2" in project["dependencies"], project["name"]
 
 
 def test_no_file_contains_a_path_of_a_machine():

@@ -22,6 +22,7 @@ from model_attacks import TARGETS, attacks, copied, set_value
 from wlk_core import BackendUnavailable, ModelNotFoundError, WLKError, load_backend
 from wlk_core.registry import Registry, missing_requirements
 from wlk_frameworks.memory import physical_memory
+from wlk_live import transcribe
 
 IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
 EXAMPLES = 300 if IS_FULL else 8
@@ -127,7 +128,7 @@ def test_any_change_of_a_file_is_a_model_or_an_error_in_one_line(target, directo
             assert "\n" not in str(error)
         else:
             with backend:
-                backend.transcribe(SECOND)
+                transcribe(backend, SECOND)
         finally:
             (directory / file).write_text(json.dumps(tables[file]), encoding="utf-8")
 

@@ -30,9 +30,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "mutants"
 SOURCES = (ROOT / "core/src", ROOT / "conformance/src")
-ROOMS = ("wlk_core/streaming", "wlk_core/online", "wlk_conformance/scripted")
-#: Files that the scripted backend does not run: it has no spectrogram, no energy and no process.
-UNUSED = ("features.py", "speculative.py", "owner_process.py")
+PACKAGES = (
+    ROOT / "core/src/wlk_core/streaming",
+    ROOT / "core/src/wlk_core/online",
+    ROOT / "conformance/src/wlk_conformance/scripted",
+)
 #: The generated sessions, which use every policy in turn, come first: they detect most mutants.
 RUNS = (
     ("--sessions", "120"),
@@ -50,22 +52,20 @@ WAIT = 3600.0  # seconds, for a mutant that waits forever without using the proc
 def mutants() -> list[tuple[Path, libcst.Module, Any]]:
     """Return every mutant: its file relative to the sources, the module and the change."""
     every = []
-    for source in SOURCES:
-        for room in ROOMS:
-            for path in sorted((source / room).glob("*.py")):
-                if path.name in (*UNUSED, "__init__.py"):
-                    continue
-                text = path.read_text(encoding="utf-8")
-                with chdir(HERE):  # mutmut reads its configuration there
-                    module, mutations, *_ = create_mutations(str(path), text)
-                every += [
-                    (path.relative_to(source), module, mutation)
-                    for mutation in mutations
-                    if not isinstance(
-                        mutation.original_node, libcst.SimpleString | libcst.FormattedString
-                    )
-                ]
+    for package in PACKAGES:
+        for path in sorted(package.glob("*.py")):
+            if path.name == "__init__.py":
+                continue
+            text = path.read_text(encoding="utf-8")
+            with chdir(HERE):  # mutmut reads its configuration there
+                module, mutations, *_ = create_mutations(str(path), text)
+            relative = path.relative_to(package.parents[1])
+            every += [(relative, module, change) for change in mutations if not _is_text(change)]
     return every
+
+
+def _is_text(mutation: Any) -> bool:
+    return isinstance(mutation.original_node, libcst.SimpleString | libcst.FormattedString)
 
 
 def limit_processor_time() -> None:
@@ -125,9 +125,10 @@ def main() -> None:
     detected = 0
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for number, why in pool.map(judge, range(len(sample)), sample):
-            detected += bool(why)
-            text = f"detected by {why}" if why else "SURVIVED"
-            print(f"{text}\n    {changed(sample[number])}", flush=True)
+            if why:
+                detected += 1
+            verdict = f"detected by {why}" if why else "SURVIVED"
+            print(f"{verdict}\n    {changed(sample[number])}", flush=True)
     print(f"{detected} of {len(sample)} detected, drawn from {len(every)}, seed {arguments.seed}")
 
 

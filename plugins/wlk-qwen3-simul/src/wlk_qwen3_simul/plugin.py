@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 TORCH_DEVICES = ("auto", "cpu", "cuda", "mps")
 
+REWIND_SECONDS = Option(
+    name="rewind_seconds",
+    type=float,
+    default=4.0,  # SimulStreaming's rewind_threshold, 200 frames of 20 ms
+    minimum=0.04,
+    maximum=30.0,
+    help="seconds that attention may jump back before the hypothesis is cut there",
+    scope="stream",
+    policies=("alignatt",),
+    former_names=("rewind_frames", "rewind_threshold"),
+)
+
 _OPTIONS = (
     attrs.evolve(
         standard_options.ALIGNMENT_HEADS,
@@ -46,7 +58,7 @@ _OPTIONS = (
         scope="stream",
     ),
     standard_options.BORDER_SECONDS,
-    standard_options.REWIND_SECONDS,
+    REWIND_SECONDS,
 )
 
 # MLX is made for Apple Silicon; elsewhere torch is faster.

@@ -11,6 +11,27 @@ IS_APPLE_SILICON = (platform.system(), platform.machine()) == ("Darwin", "arm64"
 MINI = "mistralai/Voxtral-Mini-4B-Realtime-2602"
 DTYPES = ("float32", "bfloat16", "float16")
 
+DELAY_MS = Option(
+    name="delay_ms",
+    type=int,
+    minimum=80,
+    maximum=2400,
+    is_auto_allowed=True,
+    help="milliseconds by which text follows its audio, a multiple of 80; auto takes what the "
+    "checkpoint declares",
+    scope="stream",
+    former_names=("delay", "transcription_delay_ms"),
+)
+DRAFT_STEPS = Option(
+    name="draft_steps",
+    type=int,
+    default=8,
+    minimum=1,
+    maximum=16,
+    help="steps of a backlog that one forward pass decodes speculatively; 1 decodes one at a time",
+    scope="stream",
+)
+
 
 def voxtral_spec(
     *, options: tuple[Option, ...], is_batching: bool = False, **fields: Any
@@ -23,12 +44,7 @@ def voxtral_spec(
     batching = ("batching",) if is_batching else ()
     return BackendSpec(
         api=1,
-        options=(
-            *options,
-            standard_options.CACHE_DIR,
-            standard_options.DELAY_MS,
-            standard_options.DRAFT_STEPS,
-        ),
+        options=(*options, standard_options.CACHE_DIR, DELAY_MS, DRAFT_STEPS),
         capabilities=(
             "hypothesis",
             "word-times",

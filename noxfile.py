@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 import hashlib
-from itertools import chain
 import os
 from pathlib import Path
-import re
 import shutil
 import time
 import tomllib
@@ -18,17 +15,16 @@ import nox
 
 nox.needs_version = ">=2025.11.12"  # for sessions that require others
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
-nox.options.sessions = ["lint", "types", "tests", "proofs"]
+nox.options.sessions = ["lint", "types", "tests", "conformance"]
 
 ROOT = Path(__file__).parent
-DIST = ROOT / "dist"  # output of the session `build`
+DIST = ROOT / "dist"  # output of the session `wheels`
 MAX_WHEEL = 12_000_000  # bytes, so that an install takes only seconds
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
+PYTHON = "3.11"
 _group = partial(nox.project.dependency_groups, PROJECT)
 TEST = _group("test")
-QUICK_PROOFS = [name for name, proof in PROOFS.items() if proof.get("quick") is True]
-PYTHON, NEWER_PYTHONS = "3.11", ["3.12", "3.13"]
 DISTRIBUTIONS = sorted(
     path.parent
     for pattern in ("[!.]*", "plugins/*")
@@ -37,18 +33,6 @@ DISTRIBUTIONS = sorted(
 # torch is pinned and installed first, so that every package uses the same build; the newest one can
 # bring gigabytes of CUDA.  It is installed on PYTHON only; newer Pythons skip tests that need it.
 TORCH = "torch==2.13.0"
-PLUGINS = {
-    path.parent.name: nox.project.load_toml(path)["project"]
-    for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))
-}
-EXTRAS = {  # by plugin, without those for CUDA
-    name: tuple(extra for extra in project["optional-dependencies"] if "cuda" not in extra)
-    for name, project in PLUGINS.items()
-    if "optional-dependencies" in project
-}
-TORCH_EXTRAS = {"lora", "mlx", "torch"}  # mlx-whisper and mlx-qwen3-asr require torch
-# Each client has a dependency group, and its own environment, because their pins conflict.
-CLIENTS = ("openai", "livekit", "pipecat", "deepgram", "wyoming", "whisperlivekit")
 TESTS = sorted(  # one folder for each distribution and group of tools
     path.relative_to(ROOT).as_posix()
     for pattern in ("tests", "[!.]*/tests", "plugins/*/tests", "tools/*/tests")
@@ -57,9 +41,12 @@ TESTS = sorted(  # one folder for each distribution and group of tools
 # The digits models are too small to be divided among threads: two threads on two busy cores take
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-PYTEST = ("pytest", "-c", "pyproject.toml", "-q")
-PATIENT = ("-o", "faulthandler_timeout=0")  # no stack dump when a test takes long
+PYTEST = ("pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
 FOREIGN = ("-W", "default")  # warnings of other packages are not errors
+PATIENT = ("-o", "faulthandler_timeout=0")  # no stack dump when a test takes long
+#: Excludes what the session `conformance` runs, and PocketSphinx, whose model takes minutes.
+MOST = ("-n", "2", "--ignore-glob=*/test_*conformance*.py")
+MOST += ("-k", "not pocketsphinx_keeps_the_contract")
 
 # Sessions that need every package share the environment of the session `everything`, because
 # installing it takes longer than most tests.
@@ -67,9 +54,9 @@ shared = partial(nox.session, venv_backend="none", requires=["everything"])
 BIN = ROOT / ".nox/everything" / ("Scripts" if os.name == "nt" else "bin")
 
 
-def _with_extras(path: Path, extras: tuple[str, ...]) -> str:
-    """Return pip's argument for the folder of a distribution with extras."""
-    return f"{path}[{','.join(extras)}]" if extras else str(path)
+def _run(session: nox.Session, program: str, *arguments: str, **options: Any) -> Any:
+    """Run a program of the shared environment."""
+    return session.run(str(BIN / program), *arguments, external=True, env=ENVIRONMENT, **options)
 
 
 def _sources(*names: str) -> list[str]:
@@ -77,29 +64,29 @@ def _sources(*names: str) -> list[str]:
     return [argument for name in names for argument in ("-e", str(ROOT / name))]
 
 
-def _run(session: nox.Session, program: str, *arguments: str, **options: Any) -> Any:
-    """Run a program of the shared environment."""
-    return session.run(str(BIN / program), *arguments, external=True, env=ENVIRONMENT, **options)
-
-
-def _pytest(session: nox.Session, *arguments: str) -> None:
-    """Run pytest with the configuration of the checkout; posargs replace *arguments*."""
-    command = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
-    session.run(*command, *(session.posargs or arguments), env=ENVIRONMENT)
+def _extras(path: Path) -> str:
+    """Return pip's argument for a distribution with all of its extras but those for CUDA."""
+    optional = nox.project.load_toml(path / "pyproject.toml")["project"].get(
+        "optional-dependencies", {}
+    )
+    extras = [extra for extra in optional if "cuda" not in extra]
+    return f"{path.relative_to(ROOT)}[{','.join(extras)}]"
 
 
 @nox.session(python=PYTHON, reuse_venv=True, default=False)
 def everything(session: nox.Session) -> None:
     """Install all distributions, extras, examples and tools, unless no pyproject.toml changed."""
-    paths = [*DISTRIBUTIONS, ROOT / "examples/wlk-hello", ROOT / "examples/wlk-pocketsphinx"]
-    projects = [path / "pyproject.toml" for path in (*paths, ROOT)]
+    examples = [ROOT / "examples/wlk-hello", ROOT / "examples/wlk-pocketsphinx"]
+    projects = [path / "pyproject.toml" for path in (*DISTRIBUTIONS, *examples, ROOT)]
     state = hashlib.sha256(b"".join(project.read_bytes() for project in projects))
     stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
     if stamp.exists():
         return
     # pip compiles on one processor, which takes longer than the rest; little that -x skips is used.
     session.install("--no-compile", TORCH)
-    sources = _sources(*(_with_extras(path, EXTRAS.get(path.name, ())) for path in paths))
+    plugins = [_extras(path) for path in DISTRIBUTIONS if path.parent.name == "plugins"]
+    others = [str(path) for path in DISTRIBUTIONS if path.parent == ROOT]
+    sources = _sources(*others, *plugins, *map(str, examples))
     session.install("--no-compile", *_group("dev"), *_group("references"), *sources)
     compiler = ("-W", "ignore", "-m", "compileall", "-qq", "-j", "0", "-x", "/(models|sympy)/")
     packages = sorted(Path(session.virtualenv.location).glob("lib*/**/site-packages"))
@@ -110,12 +97,12 @@ def everything(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def lint(session: nox.Session) -> None:
-    """Check style, spelling, and that imports go one way."""
+    """Check style, spelling, that imports go one way, and that the core stays small."""
     session.install(*_group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("codespell")
-    session.run("python", "tools/budgets.py")
+    session.run("python", "tools/sizes.py")
     sources = os.pathsep.join(str(path / "src") for path in DISTRIBUTIONS)
     session.run("lint-imports", env={"PYTHONPATH": sources})
 
@@ -123,14 +110,9 @@ def lint(session: nox.Session) -> None:
 @shared()
 def types(session: nox.Session) -> None:
     """Check the types of all sources and of the public API's examples, strictly."""
-    _run(session, "mypy", *[str(path / "src") for path in DISTRIBUTIONS])
-    _run(session, "mypy", "core/tests/typing", "examples/transcribe_file.py")
-
-
-#: Excludes what other sessions run: `proofs` runs the suite, and `compliance` proves PocketSphinx,
-#: whose acoustic model takes minutes in both tiers.
-MOST = ("-n", "2", "--ignore-glob=*/test_*conformance*.py")
-MOST += ("-k", "not pocketsphinx_keeps_the_contract")
+    examples = ("core/tests/typing", "live/tests/typing", "examples/transcribe_file.py")
+    checked = [path for path in examples if (ROOT / path).exists()]
+    _run(session, "mypy", *[str(path / "src") for path in DISTRIBUTIONS], *checked)
 
 
 @shared()
@@ -139,7 +121,7 @@ def tests(session: nox.Session) -> None:
     _run(session, *PYTEST, *(session.posargs or (*MOST, "-m", "not slow", *TESTS)))
 
 
-@shared(tags=["matrix"])
+@shared(default=False)
 def slow(session: nox.Session) -> None:
     """Run the tests marked slow, in one process per folder, because many load a model."""
     failed = []
@@ -157,35 +139,36 @@ PROVE = ("python", "tools/prove.py", "--reports", REPORTS)  # backends, "--", ar
 
 
 @shared()
-def proofs(session: nox.Session) -> None:
-    """Prove the backends of most plugins in the contract tier, with few generated sessions."""
-    _run(session, *PROVE, *QUICK_PROOFS, "--", "--sessions=3")  # `speech` plays the default number
-
-
-@shared(tags=["matrix"])
-def speech(session: nox.Session) -> None:
-    """Prove the main backends in the contract and speech tiers."""
-    _run(session, *PROVE, *(name for name in PROOFS if "quick" in PROOFS[name]), "--", "--speech")
-
-
-@shared(default=False)
-def compliance(session: nox.Session) -> None:
-    """Prove every backend in both tiers and check docs/compliance.md; `-- --write` writes it."""
-    _run(session, *PROVE, "--", "--speech")
-    page = ROOT / "docs" / "compliance.md"
-    reports = [f"{REPORTS}/{name}.json" for name in PROOFS]
-    text = str(_run(session, "python", "tools/compliance_page.py", *reports, silent=True))
-    if "--write" in session.posargs:
-        page.write_text(text, encoding="utf-8")
-    elif text != page.read_text(encoding="utf-8"):
-        session.error("docs/compliance.md is out of date; run: nox -s compliance -- --write")
+def conformance(session: nox.Session) -> None:
+    """Prove most backends in the contract tier; `-- --speech`: in both tiers; `-- NAME`: one."""
+    if session.posargs == ["--speech"]:
+        main = (name for name, proof in PROOFS.items() if "quick" in proof)
+        _run(session, *PROVE, *main, "--", "--speech")
+    elif session.posargs:
+        _run(session, "wlk-conformance", *session.posargs)
+    else:  # with few generated sessions; the speech tier plays the default number
+        quick = (name for name, proof in PROOFS.items() if proof.get("quick") is True)
+        _run(session, *PROVE, *quick, "--", "--sessions=3")
 
 
 @shared(default=False)
 def pages(session: nox.Session) -> None:
-    """Check that docs/contract.md and docs/faulty-backends.md are current; `-- --write` writes."""
-    check = () if "--write" in session.posargs else ("--check",)
-    _run(session, "python", "tools/contract_pages.py", *check)
+    """
+    Check the pages of the contract; `-- --write` writes them.
+
+    `-- compliance` proves every backend in both tiers for docs/compliance.md, `-- benchmarks`
+    measures every backend for docs/benchmarks.md; each takes half an hour and writes its page.
+    """
+    if "compliance" in session.posargs:
+        _run(session, *PROVE, "--", "--speech")
+        reports = [f"{REPORTS}/{name}.json" for name in PROOFS]
+        page = _run(session, "python", "tools/compliance_page.py", *reports, silent=True)
+        (ROOT / "docs/compliance.md").write_text(str(page), encoding="utf-8")
+    elif "benchmarks" in session.posargs:
+        _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
+    else:
+        check = () if "--write" in session.posargs else ("--check",)
+        _run(session, "python", "tools/contract_pages.py", *check)
 
 
 @shared(default=False)
@@ -213,61 +196,66 @@ def real(session: nox.Session) -> None:
     _run(session, *PYTEST, *parallel, "tests/real")
 
 
-@shared(default=False)
-def conformance(session: nox.Session) -> None:
-    """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
-    _run(session, "wlk-conformance", *session.posargs)
+def _oldest(*names: str) -> list[str]:
+    """Return the oldest versions of what distributions declare."""
+    declared = [
+        requirement.split(",")[0]
+        for name in names
+        for requirement in nox.project.load_toml(ROOT / name / "pyproject.toml")["project"][
+            "dependencies"
+        ]
+    ]
+    return [each.replace(">=", "==") for each in declared if not each.startswith("wlk-")]
 
 
-@nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
-def core(session: nox.Session) -> None:
-    """Test wlk-core without plugins on newer Pythons."""
-    session.install(*TEST, *_sources("core", "conformance"))
-    _pytest(session, "-n", "2", "core/tests")
+@nox.session(default=False)
+@nox.parametrize(
+    ("python", "part"),
+    [
+        nox.param("3.12", "core", id="core-3.12"),
+        nox.param("3.13", "core", id="core-3.13"),
+        nox.param(PYTHON, "oldest", id="oldest"),
+        nox.param(PYTHON, "oldest-transformers", id="oldest-transformers"),
+        nox.param("3.13", "wlk-whisper[mlx,openai]", id="whisper-3.13"),
+        nox.param("3.13", "wlk-qwen3-simul[mlx]", id="qwen3-3.13"),
+        nox.param("3.13", "wlk-voxtral-mlx[cpu,voxmlx]", id="voxtral-3.13"),
+    ],
+)
+def alone(session: nox.Session, part: str) -> None:
+    """Test the core or a plugin in its own environment: newer Pythons, oldest dependencies."""
+    base = ("core", "frameworks[recordings]", "conformance")
+    skipped = ("--ignore-glob=*/test_*conformance*.py",)
+    if part == "core":
+        session.install(*TEST, *_sources(*base))
+        session.run(*PYTEST, "-n", "2", "core/tests")
+    elif part == "oldest":
+        session.install(*dict.fromkeys(_oldest("core", "live")), *TEST, "psutil")
+        session.install(*_sources("frameworks[recordings]"), "--no-deps", *_sources(*base, "live"))
+        session.install("soundfile", "soxr", "msgspec")
+        # Coverage is measured on PYTHON, because Python 3.12.1 has crashed while being traced.
+        session.run(*PYTEST, "-n", "2", "--cov", "--cov-report=", "core/tests", "live/tests")
+    elif part == "oldest-transformers":
+        plugin = nox.project.load_toml(ROOT / "plugins/wlk-qwen3-simul/pyproject.toml")["project"]
+        torch = plugin["optional-dependencies"]["torch"]
+        (oldest,) = (each.split(",")[0] for each in torch if "transformers>=" in each)
+        session.install(TORCH)
+        sources = _sources(*base, "live", "plugins/wlk-qwen3-simul")
+        session.install(oldest.replace(">=", "=="), *TEST, *sources)
+        tests = "plugins/wlk-qwen3-simul/tests"
+        session.run(*PYTEST, f"{tests}/test_networks.py", f"{tests}/test_checkpoint.py")
+    else:
+        name = part.partition("[")[0]
+        parts = ["plugins/wlk-voxtral"] if "voxtral" in part else []
+        parts += ["plugins/wlk-whisper-digits"] if "whisper" in part else []
+        sources = _sources(*base, "live", *parts, f"plugins/{part}")
+        session.install(*TEST, *sources)
+        folders = [f"{each}/tests" for each in (*parts, f"plugins/{name}")]
+        session.run(*PYTEST, "-n", "2", *skipped, *folders, env=ENVIRONMENT)
 
 
-@nox.session(python=PYTHON, tags=["matrix"], default=False)
-def lowest_core(session: nox.Session) -> None:
-    """Test wlk-core with the oldest dependencies it declares, and measure its coverage."""
-    project = nox.project.load_toml(ROOT / "core/pyproject.toml")["project"]
-    declared = [dependency.split(",")[0] for dependency in project["dependencies"]]
-    session.install(*[item.replace(">=", "==") for item in declared], *TEST, "psutil")
-    session.install("--no-deps", *_sources("core", "conformance"))
-    # Coverage is measured on PYTHON, because Python 3.12.1 has crashed while being traced.
-    _pytest(session, "-n", "2", "--cov", "--cov-report=", "core/tests")
-
-
-@nox.session(python=PYTHON, tags=["matrix"], default=False)
-def lowest_qwen3(session: nox.Session) -> None:
-    """Test Qwen3-ASR on torch with the oldest transformers that wlk-qwen3-simul declares."""
-    torch = PLUGINS["wlk-qwen3-simul"]["optional-dependencies"]["torch"]
-    (declared,) = (item.split(",")[0] for item in torch if "transformers>=" in item)
-    session.install(TORCH)
-    sources = _sources("core", "conformance", "plugins/wlk-qwen3-simul")
-    session.install(declared.replace(">=", "=="), *TEST, *sources)
-    tests = "plugins/wlk-qwen3-simul/tests"
-    _pytest(session, f"{tests}/test_networks.py", f"{tests}/test_checkpoint.py")
-
-
-@nox.session(python=NEWER_PYTHONS[-1], tags=["matrix"], default=False)
-@nox.parametrize("name", [*EXTRAS], ids=[*EXTRAS])
-def plugin(session: nox.Session, name: str) -> None:
-    """Test a plugin without torch, in an environment of its own, on the newest Python."""
-    project = PLUGINS[name]
-    required = chain(project["dependencies"], *project["optional-dependencies"].values())
-    names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in required}
-    parts = sorted(f"plugins/{part}" for part in PLUGINS if part in names - {name})
-    serve = ["serve"] if "wlk-serve" in names else []
-    extras = tuple(extra for extra in EXTRAS[name] if extra not in TORCH_EXTRAS)
-    chosen = _with_extras(ROOT / "plugins" / name, extras)
-    session.install(*TEST, *_sources("core", "conformance", *parts, *serve, chosen))
-    folders = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
-    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *folders)
-
-
-@nox.session(python=PYTHON, tags=["matrix"], default=False)
-def build(session: nox.Session) -> None:
-    """Build every distribution, check its metadata, and install the wheels by name."""
+@nox.session(python=PYTHON, default=False)
+def wheels(session: nox.Session) -> None:
+    """Build every distribution, install the wheels by name, and prove two backends from them."""
     session.install(*_group("release"))
     shutil.rmtree(DIST, ignore_errors=True)
     for path in DISTRIBUTIONS:
@@ -275,121 +263,80 @@ def build(session: nox.Session) -> None:
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
     if large := [path.name for path in DIST.glob("*.whl") if path.stat().st_size > MAX_WHEEL]:
         session.error(f"{', '.join(large)}: larger than 12 MB")
-    session.install(TORCH)
-    _install_wheels(session)
+    # Dependencies come from the index, our distributions from dist/ alone.
+    install = partial(session.install, "--find-links", str(DIST))
+    install("wlk-core", "wlk-voxtral-mlx[cpu]")
+    session.chdir(session.create_tmp())
+    session.run("wlk-core", "transcribe", "demo.flac", success_codes=[2])  # needs wlk-live
+    install("wlk-live", "wlk-whisper", "wlk-conformance")
     for command in ("--version", "plugins", "backends", "doctor", "demo --fast"):
         session.run("wlk-core", *command.split())
-
-
-def _install_wheels(session: nox.Session, *names: str) -> None:
-    """Install wheels, by default all: first their dependencies, then only the wheels of dist/."""
-    wheels = {path.name.split("-")[0].replace("_", "-"): path for path in DIST.glob("*.whl")}
-    folder = Path(session.create_tmp())
-    built = folder / "wheels.txt"  # keeps pip from looking for our distributions on the index
-    built.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
-    names = names or tuple(wheels)
-    session.install("--constraint", str(built), *names)
-    session.run("python", "-m", "pip", "uninstall", "--yes", "--quiet", *wheels)
-    session.install("--no-index", "--find-links", str(DIST), *names)
-    session.chdir(folder)
-
-
-@nox.session(python=PYTHON, tags=["matrix"], default=False, requires=["build"])
-def wheels(session: nox.Session) -> None:
-    """Prove two backends in the contract tier, from the wheels of `build` and without torch."""
-    _install_wheels(session, "wlk-conformance", "wlk-whisper", "wlk-voxtral-mlx[cpu]")
     for backend in ("faster-whisper", "voxtral-mlx"):
         suite = ("wlk-conformance", backend, "--model", "digits", "--sessions", "3")
         session.run(*suite, env=ENVIRONMENT)
 
 
-@shared(default=False)
-def site(session: nox.Session) -> None:
-    """Build the documentation strictly into site/, as a slow test does."""
-    _run(session, "mkdocs", "build", "--strict", "--quiet")
-
-
-@shared(default=False)
-def benchmark_page(session: nox.Session) -> None:
-    """Measure every backend that has a digits checkpoint and write docs/benchmarks.md."""
-    _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
+# Unmodified clients and peers, each in its own environment, because their pins conflict: the
+# distributions that it needs, and the tests that use it.
+CLIENTS = {
+    **{
+        name: (("serve", "plugins/wlk-whisper", "plugins/wlk-protocols"), f"test_{name}*.py")
+        for name in ("openai", "livekit", "pipecat", "deepgram", "wyoming", "whisperlivekit")
+    },
+    "vllm": (("plugins/wlk-realtime",), "test_own_vllm.py"),
+    "ray": (("serve[ray]", "plugins/wlk-realtime", "plugins/wlk-whisper"), ""),
+    "browser": (("serve", "plugins/wlk-whisper"), ""),
+    "peers": (("bench[annotators]",), "test_peers.py"),
+}
+WITHOUT_DEPENDENCIES = ("whisperlivekit", "vllm")  # which would bring gigabytes
 
 
 @nox.session(python=PYTHON, default=False)
-@nox.parametrize("client", CLIENTS, ids=CLIENTS)
+@nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
 def clients(session: nox.Session, client: str) -> None:
-    """Test wlk-serve with unmodified clients: nox -s clients, or nox -s "clients(livekit)"."""
-    protocols = [f"plugins/{name}" for name in PLUGINS if name.startswith("wlk-protocol-")]
-    sources = _sources("core", "conformance", "serve", "plugins/wlk-whisper", *protocols)
-    is_part = client == "whisperlivekit"  # one module of it, without torch and other requirements
-    if is_part:
-        session.install("--no-deps", *_group(client))
-    session.install(*TEST, *sources, *(() if is_part else _group(client)))
-    session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
-    tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
-    _pytest(session, *FOREIGN, *map(str, tests))
+    """Test with unmodified clients and peers: nox -s clients, or nox -s "clients(livekit)"."""
+    sources, pattern = CLIENTS[client]
+    if client == "vllm":
+        session.install(TORCH, *_group("vllm-imports"))
+    session.install(*TEST, *_sources("core", "frameworks", "live", "conformance", *sources))
+    group = _group(client) if client in PROJECT["dependency-groups"] else ()
+    if group:
+        session.install(*(["--no-deps"] if client in WITHOUT_DEPENDENCIES else []), *group)
+    session.env.update({"WLK_CLIENTS": "1", "RAY_USAGE_STATS_ENABLED": "0"})
+    if client == "browser":
+        _prepare_browser(session)
+    folders = {"ray": ("serve/tests/ray", "deploy/tests"), "browser": ("serve/tests/browser",)}
+    found = folders.get(client) or tuple(
+        str(path) for folder in TESTS for path in sorted((ROOT / folder).rglob(pattern))
+    )
+    session.run(*PYTEST, *FOREIGN, *PATIENT, *found, env=ENVIRONMENT)
 
 
-@nox.session(python=PYTHON, default=False)
-def vllm(session: nox.Session) -> None:
-    """Test wlk-realtime against vLLM's own unmodified realtime connection, without a GPU."""
-    session.install(TORCH)
-    sources = _sources("core", "conformance", "plugins/wlk-realtime")
-    session.install(*TEST, *sources, *_group("vllm-imports"))
-    session.install("--no-deps", *_group("vllm"))  # 340 MB; its dependencies are many times that
-    _pytest(session, *FOREIGN, "plugins/wlk-realtime/tests/test_own_vllm.py")
-
-
-@nox.session(python=PYTHON, default=False)
-def ray(session: nox.Session) -> None:
-    """Test wlk-serve on a local Ray Serve."""
-    plugins = ("plugins/wlk-realtime", "plugins/wlk-whisper")
-    session.install(*TEST, *_sources("core", "conformance", "serve[ray]", *plugins))
-    session.env["RAY_USAGE_STATS_ENABLED"] = "0"
-    _pytest(session, *FOREIGN, *PATIENT, "serve/tests/ray", "deploy/tests/test_kubernetes.py")
-
-
-@nox.session(python=PYTHON, default=False)
-def browser(session: nox.Session) -> None:
-    """Test the caption page in Chromium, and its accessibility with axe-core: nox -s browser."""
+def _prepare_browser(session: nox.Session) -> None:
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
         session.skip("needs Chromium on the PATH; on Debian: apt-get install chromium")
-    sources = _sources("core", "conformance", "serve", "plugins/wlk-whisper")
-    session.install("playwright==1.65.2", *TEST, *sources)
     if shutil.which("npm") is None:
         session.warn("no npm on the PATH: the tests with axe-core are skipped")
-    else:
-        home = session.create_tmp()
-        session.run(
-            "npm", "install", "--silent", "--prefix", home, "axe-core@4.14.1", external=True
-        )
-        session.env["WLK_AXE"] = f"{home}/node_modules/axe-core/axe.min.js"
-    _pytest(session, "serve/tests/page/test_page_modules.py", "serve/tests/browser")
+        return
+    home = session.create_tmp()
+    npm = ("npm", "install", "--silent", "--prefix", home, "axe-core@4.14.1")
+    session.run(*npm, external=True)
+    session.env["WLK_AXE"] = f"{home}/node_modules/axe-core/axe.min.js"
 
 
 @nox.session(python=PYTHON, default=False)
-def latency_peers(session: nox.Session) -> None:
-    """Compare the latency metrics of wlk-bench with OmniSTEval's, and its DER with pyannote's."""
-    session.install(*TEST, *_sources("core", "conformance", "bench"))
-    session.install("OmniSTEval==0.1.10", "pyannote.metrics>=4")
-    _pytest(session, "bench/tests/test_peers.py", "bench/tests/test_annotators.py")
-
-
-@nox.session(python=PYTHON, default=False)
-def whisperlivekit(session: nox.Session) -> None:
-    """Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10."""
-    parts = ("core", "conformance", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    peer = (*_group("whisperlivekit"), "safetensors>=0.4.3")  # safetensors loads our checkpoint
-    session.install(TORCH, *peer, *(str(ROOT / part) for part in parts))
+def peer(session: nox.Session) -> None:
+    """Measure the published whisperlivekit: nox -s peer -- --minutes 10."""
+    parts = ("core", "frameworks", "live", "conformance", "bench", "plugins/wlk-whisper")
+    session.install(TORCH, *_group("whisperlivekit"), "safetensors>=0.4.3")  # it loads our weights
+    session.install(*_sources(*parts, "plugins/wlk-whisper-digits"))
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
 
 
 @shared(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Fuzz every target with new generated input, in rounds: nox -s fuzz -- [--minutes M]."""
-    parser = argparse.ArgumentParser(prog="nox -s fuzz --")
-    parser.add_argument("--minutes", type=float, default=0.0, help="start rounds for this long")
-    end = time.monotonic() + 60 * parser.parse_args(session.posargs).minutes
+    """Fuzz every target with new generated input, in rounds: nox -s fuzz -- [MINUTES]."""
+    end = time.monotonic() + 60 * float(session.posargs[0] if session.posargs else 0)
     session.env.update({"WLK_FUZZ": "full", "WLK_FUZZ_CASES": "1000"})
     while True:
         _run(session, *PYTEST, "-n", "2", *PATIENT, "tests/fuzz")

@@ -8,10 +8,10 @@ from wlk_core.errors import BackendUnavailable
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 
-from wlk_frameworks.torch import choose_device, choose_dtype  # noqa: E402 -- needs torch
+from wlk_frameworks.torch import choose_device, choose_dtype, inference  # noqa: E402 -- needs torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -45,17 +45,57 @@ def test_a_device_is_the_one_named_or_the_fastest_here(
     assert torch.device(device) == choose_device(name)
 
 
-def test_cudnn_attention_is_off_on_cuda(
-    present: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def cudnn_attention() -> Iterator[Callable[[], bool]]:
+    """Return a function that reads torch's switch for cuDNN's attention, which begins as on."""
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    yield torch.backends.cuda.cudnn_sdp_enabled
+    torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+def test_choosing_a_device_leaves_the_switches_of_torch_alone(
+    present: Callable[..., None], cudnn_attention: Callable[[], bool]
 ) -> None:
-    """It would make a new plan for each length of a growing stream."""
-    calls: list[bool] = []
-    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", calls.append)
+    """Other users of torch in the process keep their attention."""
     present(cuda=True)
-    choose_device("cpu")
     choose_device("auto")
 
-    assert [False] == calls
+    assert cudnn_attention()
+
+
+def test_cudnn_attention_is_off_only_during_passes_on_cuda(
+    cudnn_attention: Callable[[], bool],
+) -> None:
+    """It would make a new plan for each length of a growing stream."""
+    with inference(CPU):
+        on_cpu = cudnn_attention()
+    with pytest.raises(RuntimeError, match="out of memory"), inference(GPU):
+        on_gpu = cudnn_attention()
+        raise RuntimeError("out of memory")
+
+    assert (on_cpu, on_gpu, cudnn_attention()) == (True, False, True)
+
+
+def test_passes_that_overlap_restore_the_switch_together(
+    cudnn_attention: Callable[[], bool],
+) -> None:
+    """The first to end does not switch cuDNN's attention on under the other."""
+    first, second = inference(GPU), inference(GPU)
+    first.__enter__()
+    with second:
+        first.__exit__(None, None, None)
+        during = cudnn_attention()
+
+    assert (during, cudnn_attention()) == (False, True)
+
+
+def test_a_switch_that_the_user_turned_off_stays_off(cudnn_attention: Callable[[], bool]) -> None:
+    """A pass restores what it found."""
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    with inference(GPU):
+        pass
+
+    assert not cudnn_attention()
 
 
 @pytest.mark.parametrize(

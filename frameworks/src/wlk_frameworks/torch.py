@@ -1,11 +1,18 @@
-"""Choose torch's device and dtype, and query its memory."""
+"""Choose torch's device and dtype, query its memory, and run forward passes."""
 
 from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+import threading
+from typing import TYPE_CHECKING
 
 import torch
 
 from wlk_core.errors import BackendUnavailable
 from wlk_frameworks.memory import physical_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -34,10 +41,6 @@ def choose_device(name: str) -> torch.device:
             f"torch {torch.__version__} has no device {name} here; {_CHECKS[name]}, or leave "
             "the option device out"
         )
-    if name == "cuda":
-        # cuDNN's attention makes a new plan for every number of keys, which changes at each step:
-        # on an H100, planning took longer than all the rest of a step of Voxtral 4B.
-        torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device(name)
 
 
@@ -71,3 +74,48 @@ def available_memory(device: torch.device) -> int | None:
     if device.type == "mps":
         return int(torch.mps.recommended_max_memory())
     return physical_memory()
+
+
+class _CudnnAttention:
+    """torch's switch for the attention of cuDNN, which is off while a forward pass runs."""
+
+    # The switch is one for all threads of the process, with torch.nn.attention.sdpa_kernel too.
+    # Passes in several threads overlap, so they are counted and the last one restores it: if each
+    # restored what it found, one of two overlapping passes would leave it off.
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._passes = 0
+        self._was_enabled = True
+
+    @contextmanager
+    def switched_off(self) -> Iterator[None]:
+        """Keep cuDNN's attention off, and restore the switch once no pass needs it off."""
+        with self._lock:
+            if self._passes == 0:
+                self._was_enabled = torch.backends.cuda.cudnn_sdp_enabled()
+                torch.backends.cuda.enable_cudnn_sdp(False)
+            self._passes += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._passes -= 1
+                if self._passes == 0:
+                    torch.backends.cuda.enable_cudnn_sdp(self._was_enabled)
+
+
+_CUDNN_ATTENTION = _CudnnAttention()
+
+
+@contextmanager
+def inference(device: torch.device) -> Iterator[None]:
+    """
+    Run forward passes on *device* without gradients and, on CUDA, without cuDNN's attention.
+
+    cuDNN makes a new plan for every number of keys, which changes at each step of a stream: on an
+    H100, planning took longer than all the rest of a step of Voxtral 4B.
+    """
+    attention = _CUDNN_ATTENTION.switched_off() if device.type == "cuda" else nullcontext()
+    with torch.inference_mode(), attention:
+        yield

@@ -12,6 +12,7 @@ import transformers
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_core.untrusted import reason
 from wlk_diarize.engine.sortformer import FFT, HOP, STACKED
+from wlk_frameworks.torch import inference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ class TorchNetwork:
         encoded = -(-features.shape[1] // STACKED)
         if state is not None:
             encoded += state.num_cache_frames + state.num_fifo_frames
-        with self._lock, torch.inference_mode():
+        with self._lock, inference(self._model.device):
             output = self._model(
                 features.to(self._model.device, self._model.dtype),
                 speaker_cache=state,

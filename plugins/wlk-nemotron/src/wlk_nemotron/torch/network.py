@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from wlk_core.plugins import WorkCounters
+from wlk_frameworks.torch import inference
 from wlk_nemotron.engine.words import EmittedToken
 from wlk_nemotron.torch.encoder import Encoder, PackedTensors, Paddings
 from wlk_nemotron.torch.transducer import TransducerStates, decode_frames, initial_states
@@ -75,7 +76,7 @@ class NemotronEngine:
         for index, request in enumerate(requests):
             groups[request.chunk_frames, len(request.audio)].append(index)
         answers: dict[int, ChunkAnswer] = {}
-        with self._lock, torch.inference_mode():
+        with self._lock, inference(self.model.device):
             for indices in groups.values():
                 group = self._decode_group([requests[index] for index in indices])
                 answers.update(zip(indices, group, strict=True))

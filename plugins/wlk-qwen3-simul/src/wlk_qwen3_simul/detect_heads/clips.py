@@ -8,7 +8,7 @@ import torch
 
 from wlk_core.plugins import SAMPLE_RATE, OptionError, locate
 from wlk_frameworks.recordings import read_recording
-from wlk_frameworks.torch import choose_device
+from wlk_frameworks.torch import choose_device, inference
 from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.scores import Scores
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
@@ -101,7 +101,7 @@ def attention_of_all_heads(
         rows,
         (len(before), len(before) + len(encoded)),
     )
-    with torch.inference_mode():
+    with inference(model.device):
         prefix, suffix = (
             decoder.embed_tokens(torch.tensor(ids, device=encoded.device))
             for ids in (before, after)

@@ -11,6 +11,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from wlk_frameworks.torch import inference
 from wlk_qwen3_simul.engine.frames import token_count
 from wlk_qwen3_simul.engine.mel import padded_second
 from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, heads_by_layer
@@ -180,7 +181,7 @@ class TorchNetwork:
     def encode(self, seconds: Sequence[torch.Tensor]) -> EncodedWindow:
         """Encode the seconds of at most one window."""
         encoder = self._model.model.audio_tower
-        with torch.inference_mode():
+        with inference(self._model.device):
             states = torch.cat(list(seconds))
             boundaries = torch.tensor([0, len(states)], dtype=torch.int32)
             for layer in encoder.layers:
@@ -202,7 +203,7 @@ class TorchNetwork:
     ) -> DecoderOutput:
         """Run the decoder over *parts*, with one transfer to the host; see Network."""
         decoder = self._model.model.language_model
-        with torch.inference_mode():
+        with inference(self._model.device):
             embedded = torch.cat([self._embed(part) for part in parts])[None]
             cached, new = kv_cache.length, embedded.shape[1]
             mask = None

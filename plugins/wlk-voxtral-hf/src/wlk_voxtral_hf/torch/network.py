@@ -10,6 +10,7 @@ import attrs
 import torch
 
 from wlk_frameworks.kv_pool import AttentionPass, KVPool
+from wlk_frameworks.torch import inference
 from wlk_voxtral.engine import predictions_of
 from wlk_voxtral_hf.torch.encoder import attend, encode
 
@@ -82,7 +83,7 @@ class TorchNetwork:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Keep other threads away from the pools, and track no gradients."""
-        with self._lock, torch.inference_mode():
+        with self._lock, inference(self.model.device):
             yield
 
     def encode_batch(self, rows: Sequence[EncoderRow]) -> list[tuple[AudioSteps, EncoderCache]]:

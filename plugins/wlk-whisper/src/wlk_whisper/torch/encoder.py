@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from wlk_frameworks.kv_pool import Packing
+from wlk_frameworks.torch import inference
 from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues, EncoderPass
 
@@ -42,7 +43,7 @@ class TorchEncoder:
         silence = self.silence.cross_kv if any(item.is_padded for item in passes) else ()
         model, device = self._whisper.model, self._whisper.device
         lengths = [item.features.shape[1] // MEL_FRAMES_PER_ENCODER_FRAME for item in passes]
-        with torch.inference_mode():
+        with inference(device):
             # The convolutions see zeros after a window, as they do when it is encoded alone.
             windows = pad_sequence(
                 [torch.from_numpy(item.features.T.copy()) for item in passes], batch_first=True

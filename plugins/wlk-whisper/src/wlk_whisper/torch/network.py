@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from wlk_frameworks.kv_pool import AttentionPass, KVPool, Packing
+from wlk_frameworks.torch import inference
 from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
 from wlk_whisper.torch.encoder import KeysValues, TorchEncoder, merge_heads, mlp, split_heads
 
@@ -149,7 +150,7 @@ class TorchBatch:
         decoder, device = self._whisper.model.decoder, self._pool.device
         shapes = [item.tokens.shape for item in passes]
         sizes = [item.tokens.size for item in passes]
-        with torch.inference_mode():
+        with inference(device):
             attention_pass = AttentionPass.of(
                 self._pool,
                 [cache for item in passes for cache in item.decoder.caches],

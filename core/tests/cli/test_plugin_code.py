@@ -175,18 +175,3 @@ def test_a_plugin_that_fails_is_one_line_where_it_is_named(site, command, argume
         "tuple[str, ...], got 'en'; update it with: pip install --upgrade wlk-odd, or remove it "
         "with: pip uninstall wlk-odd\n"
     )
-
-
-def test_an_error_of_a_loader_names_its_plugin(site, command):
-    """A defect in a plugin is not mistaken for a defect in wlk-core."""
-    path = site.folder / "toy_engine.py"
-    path.write_text(path.read_text().replace(
-        'if model != "digits":', 'raise RuntimeError("damaged")\n    if model != "digits":'
-    ))  # fmt: skip
-
-    done = command("backends", "--check-here", "toy")
-
-    assert done.err == (
-        "wlk-core: RuntimeError: damaged, raised by the loader of backend toy of wlk-toy "
-        "(a defect; get the traceback with WLK_TRACEBACK=1)\n"
-    )

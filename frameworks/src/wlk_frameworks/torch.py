@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -76,6 +76,9 @@ def available_memory(device: torch.device) -> int | None:
     return physical_memory()
 
 
+_CUDA: Any = torch.backends.cuda  # only part of it is annotated
+
+
 class _CudnnAttention:
     """torch's switch for the attention of cuDNN, which is off while a forward pass runs."""
 
@@ -93,8 +96,8 @@ class _CudnnAttention:
         """Keep cuDNN's attention off, and restore the switch once no pass needs it off."""
         with self._lock:
             if self._passes == 0:
-                self._was_enabled = torch.backends.cuda.cudnn_sdp_enabled()
-                torch.backends.cuda.enable_cudnn_sdp(False)
+                self._was_enabled = _CUDA.cudnn_sdp_enabled()
+                _CUDA.enable_cudnn_sdp(False)
             self._passes += 1
         try:
             yield
@@ -102,7 +105,7 @@ class _CudnnAttention:
             with self._lock:
                 self._passes -= 1
                 if self._passes == 0:
-                    torch.backends.cuda.enable_cudnn_sdp(self._was_enabled)
+                    _CUDA.enable_cudnn_sdp(self._was_enabled)
 
 
 _CUDNN_ATTENTION = _CudnnAttention()

@@ -44,7 +44,9 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     number, status, listen, microphone, spoken, tmp_path
 ):
     """Ctrl-C is the usual end of a run; the last words are decoded and every file is complete."""
-    microphone([*partition(spoken(1, 2, 3), 0.05), SignalReceived(number), *partition(spoken(4), 0.05)])
+    microphone(
+        [*partition(spoken(1, 2, 3), 0.05), SignalReceived(number), *partition(spoken(4), 0.05)]
+    )
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
     done = listen(*saves)
@@ -185,7 +187,7 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
         yield np.zeros(32_000, np.float32)
         raise AudioFormatError("damaged data")
 
-    monkeypatch.setattr("wlk_core.audio.decode_file", damaged)
+    monkeypatch.setattr("wlk_live.audio.decode_file", damaged)
     source = FileSource("a.flac")
     clock.seconds += 60.0
     blocks = []

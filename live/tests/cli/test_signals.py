@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from wlk_core.cli.stops import STOPS, Stopped, Stops
+from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_live.cli.transcribe import SUFFIXES
 from wlk_live.cli.writers import Output
 
@@ -18,8 +18,8 @@ RECORDING = [*range(10), *range(10)]
 @pytest.fixture(autouse=True)
 def handlers(own_signals):
     """Install the handlers of the command line for one test."""
-    STOPS.reset()
-    STOPS.install()
+    SIGNALS.reset()
+    SIGNALS.install()
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -138,7 +138,7 @@ def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
     load = toy_engine.load
 
     def stubborn(spec, model):
-        with pytest.raises(Stopped):
+        with pytest.raises(SignalReceived):
             signal.raise_signal(signal.SIGTERM)
         return load(spec, model)
 
@@ -147,44 +147,3 @@ def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
     assert command("transcribe", "--no-vad", recording("a.wav", 1)) == (
         143, "", "wlk-core: interrupted; everything done so far is kept\n",
     )  # fmt: skip
-
-
-def test_a_signal_raises_at_once_where_nothing_is_held():
-    """Loading a model or waiting for audio ends immediately."""
-    with pytest.raises(Stopped) as caught:
-        signal.raise_signal(signal.SIGTERM)
-
-    assert (str(caught.value), caught.value.status) == ("stopped by SIGTERM", 143)
-
-
-def test_a_held_signal_raises_when_the_text_is_written():
-    """The first signal counts; others that come while signals are held change nothing."""
-    STOPS.hold()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.raise_signal(number)
-
-    with pytest.raises(Stopped) as caught:
-        STOPS.release()
-    assert str(caught.value) == "stopped by SIGTERM"
-    assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL  # it kills a run that hangs
-
-
-def test_a_hold_that_takes_too_long_is_given_up():
-    """A server that never answers does not delay writing the text until it is too late."""
-    held = Stops()
-    held.hold()
-    held._give_up(signal.SIGALRM, None)
-    held._receive(signal.SIGTERM, None)
-
-    with pytest.raises(Stopped) as caught:
-        held._give_up(signal.SIGALRM, None)
-    assert str(caught.value) == "stopped by SIGTERM"
-
-
-def test_a_signal_that_is_ignored_stays_ignored():
-    """Programs started with nohup ignore a closing terminal."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    STOPS.install()
-
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

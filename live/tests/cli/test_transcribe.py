@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from wlk_core import audio
+from wlk_live import audio
 from wlk_live.cli.transcribe import SUFFIXES
 
 

@@ -1,0 +1,90 @@
+"""The live view, and terminal control characters in what the commands write."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+
+from wlk_core.tokens import ASRToken, Transcript
+from wlk_core.untrusted import ACTIVE
+from wlk_live.captions.segments import Segment, srt_cue, vtt_cue
+from wlk_live.cli.writers import LiveView
+from wlk_live.session import Commit, Endpoint, HypothesisChange
+
+EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
+
+
+@pytest.mark.parametrize("style", ["text", "json", "jsonl", "srt", "vtt"])
+def test_recognised_words_steer_no_terminal(command, recording, toy_engine, monkeypatch, style):
+    """A server can put anything into a word; every format escapes it, and JSON preserves it."""
+    monkeypatch.setattr(toy_engine, "WORDS", (f" {EVIL}",) * 10)
+
+    out = command("transcribe", "--no-vad", recording("a.wav", 1), "--format", style).out
+
+    assert not ACTIVE.search(out.replace("\n", ""))
+    assert "red" in out
+    if style == "json":
+        assert json.loads(out)["text"] == EVIL
+
+
+def test_captions_show_what_a_speaker_is_called():
+    """Control characters in the name of a speaker are escaped too."""
+    segment = Segment(0.0, 1.0, EVIL, EVIL)
+
+    for cue in (srt_cue(1, segment), vtt_cue(1, segment)):
+        assert not ACTIVE.search(cue.replace("\n", ""))
+
+
+def test_the_live_view_shows_words_and_names(monkeypatch, capsys):
+    """Control characters in live text are escaped."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "300")
+    view = LiveView()
+    token = ASRToken(0.0, 1.0, f" {EVIL}")
+
+    view.begin(EVIL, None)
+    view.show(Commit((token,), 1.0))
+    view.show(HypothesisChange(Transcript((token,)), 1.0))
+    text = click.unstyle(capsys.readouterr().err).split("\r")[-2]
+
+    assert not ACTIVE.search(text.removeprefix("\x1b[K"))
+    assert text.count("red") == 3
+
+
+def test_a_line_that_is_complete_leaves_the_live_view(monkeypatch, capsys):
+    """At the end of an utterance its text has been written to standard output."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    view = LiveView()
+    view.begin("a.wav", None)
+    view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0))
+    before = capsys.readouterr().err
+    view.show(Endpoint(1.0, "silence", 2.0))
+
+    assert "word" in before
+    assert "word" not in capsys.readouterr().err
+
+
+def test_nothing_is_drawn_where_there_is_no_terminal(capsys):
+    """Progress is shown only on a terminal."""
+    LiveView().draw("a.wav")
+
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_live_view_shows_position_committed_text_and_hypothesis(
+    transcribe, recording, monkeypatch
+):
+    """A terminal shows the clock and the newest words in one line, which is cleared at the end."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_: False)
+    done = transcribe(recording("a.wav", *range(10)))
+    lines = [click.unstyle(line) for line in done.err.split("\r\x1b[K")]
+
+    assert done.out == "zero one two three four five six seven eight nine\n"
+    assert done.err.endswith("\r\x1b[K\r")
+    assert any("0:00:04 of 0:00:04  a.wav" in line for line in lines)
+    assert any("one" in line for line in lines)
+    assert all(len(line.strip("\r")) < 60 for line in lines)

@@ -279,14 +279,8 @@ def _download(ref: str, repo: CachedRepo, spec: ModelSpec) -> Path:
             f"get it while online with: {command}"
         )
     import huggingface_hub as library  # noqa: PLC0415 -- half a second
-    from huggingface_hub import constants  # noqa: PLC0415 -- as above
-    from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415 -- as above
 
-    # Telemetry would also download a list of agent programs and keep it in the cache.
-    constants.HF_HUB_DISABLE_TELEMETRY = True
-    if not sys.stderr.isatty():
-        disable_progress_bars()
-    with _explaining_errors(repo, command):
+    with _quiet_hub(), _explaining_errors(repo, command):
         hub = library.HfApi()
         info = hub.model_info(repo.repo)
         revision, listed = str(info.sha), {file.rfilename for file in info.siblings or ()}
@@ -315,6 +309,30 @@ def _download(ref: str, repo: CachedRepo, spec: ModelSpec) -> Path:
         if missing := sorted(names - _sizes(directory).keys()):  # main has moved meanwhile
             raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
     return directory
+
+
+@contextmanager
+def _quiet_hub() -> Iterator[None]:
+    """Switch off the hub's telemetry and, unless on a terminal, progress bars; restore both."""
+    from huggingface_hub import constants  # noqa: PLC0415 -- half a second
+    from huggingface_hub.utils.tqdm import (  # noqa: PLC0415 -- as above
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    sends_telemetry = not constants.HF_HUB_DISABLE_TELEMETRY
+    shows_progress = not are_progress_bars_disabled()
+    # Telemetry would also download a list of agent programs and keep it in the cache.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    try:
+        yield
+    finally:
+        constants.HF_HUB_DISABLE_TELEMETRY = not sends_telemetry
+        if shows_progress:
+            enable_progress_bars()
 
 
 @contextmanager

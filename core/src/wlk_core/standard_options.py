@@ -96,17 +96,6 @@ BORDER_SECONDS = _stream_option(
     former_names=("border_frames", "frame_threshold"),
 )
 
-REWIND_SECONDS = _stream_option(
-    name="rewind_seconds",
-    type=float,
-    default=4.0,  # SimulStreaming's rewind_threshold, 200 frames of 20 ms
-    minimum=0.04,
-    maximum=30.0,
-    help="seconds that attention may jump back before the hypothesis is cut there",
-    policies=("alignatt",),
-    former_names=("rewind_frames", "rewind_threshold"),
-)
-
 BEAM_SIZE = _stream_option(
     name="beam_size",
     type=int,
@@ -115,24 +104,4 @@ BEAM_SIZE = _stream_option(
     is_auto_allowed=True,
     help="hypotheses that the decoder keeps; 1 is greedy; auto takes 5 with long-form, else 1",
     former_names=("beam", "beams", "num_beams"),
-)
-
-DELAY_MS = _stream_option(
-    name="delay_ms",
-    type=int,
-    minimum=80,
-    maximum=2400,
-    is_auto_allowed=True,
-    help="milliseconds by which text follows its audio, a multiple of 80; auto takes what the "
-    "checkpoint declares",
-    former_names=("delay", "transcription_delay_ms"),
-)
-
-DRAFT_STEPS = _stream_option(
-    name="draft_steps",
-    type=int,
-    default=8,
-    minimum=1,
-    maximum=16,
-    help="steps of a backlog that one forward pass decodes speculatively; 1 decodes one at a time",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import attrs
+from huggingface_hub import constants, utils
 import pytest
 
 from wlk_core import ModelNotFoundError
@@ -143,3 +144,15 @@ def test_only_a_model_in_the_cache_can_be_removed(spec, ref, text):
     """The error for any other model says where it is."""
     with pytest.raises(ModelNotFoundError, match=text):
         cached_repo(ref, spec)
+
+
+def test_a_pull_leaves_the_settings_of_the_hub_client_as_they_were(spec, hub, monkeypatch):
+    """Telemetry and progress bars are off while it runs, and on for the program afterwards."""
+    hub.publish("acme/base", FILES)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
+    utils.enable_progress_bars()
+
+    pull("base", spec)
+
+    assert constants.HF_HUB_DISABLE_TELEMETRY is False
+    assert not utils.are_progress_bars_disabled()

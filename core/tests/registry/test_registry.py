@@ -55,7 +55,7 @@ def test_a_program_can_guard_its_output_from_plugins(site: Any) -> None:
         entered.append("toy_plugin" in str(sys.modules.get("wlk_toy_plugin")))
         yield
 
-    site.registry(guard=guard).load_backend("toy")
+    Registry(site.entry_points, guard=guard).load_backend("toy")
 
     assert entered == [False, False, True]
 

@@ -156,11 +156,11 @@ class Site:
         points = [point for distribution in found for point in distribution.entry_points]
         return [point for point in points if point.group == "wlk.plugins"]
 
-    def registry(self):
+    def registry(self, **options):
         """Return a registry of `entry_points`."""
         from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
 
-        return Registry(self.entry_points)
+        return Registry(self.entry_points, **options)
 
     @property
     def environment(self):

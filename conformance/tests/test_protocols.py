@@ -11,7 +11,7 @@ pytest.importorskip("wlk_serve")
 from wlk_conformance.protocols import RULES, Client, PlayedSession, PlayedStream, broken_rules, main
 from wlk_live.errors import SessionOverloaded
 from wlk_live.session import Commit, Endpoint, Failure
-from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
+from wlk_serve.protocols import Opening, SocketRoute, StreamOptions
 
 
 class Honest:
@@ -114,7 +114,7 @@ def client(kind):
         protocol="test",
         path="/test",
         open=lambda handshake: Opening(
-            make=kind, card=handshake.card(None), settings=StreamSettings()
+            make=kind, card=handshake.card(None), options=StreamOptions()
         ),
     )
     return Client(

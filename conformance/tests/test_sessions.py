@@ -10,9 +10,15 @@ from wlk_conformance.interfaces import HABITS
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
 from wlk_conformance.sessions.generate import THEMES, Profile, generate
-from wlk_conformance.sessions.life import Life, StreamClock
+from wlk_conformance.sessions.generated_session import (
+    VOCABULARIES,
+    Action,
+    GeneratedSession,
+    Tape,
+    Violation,
+)
+from wlk_conformance.sessions.life_cycle import LifeCycle, StreamClock
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Tape, Violation
 from wlk_conformance.sessions.shrink import attribute, compare
 from wlk_core import ASRToken
 
@@ -37,7 +43,7 @@ def scripted(**values):
 
 def session(*actions, tokens=((1, 0, 3), (2, 5, 3), (3, 10, 3))):
     """Return a session with one tape."""
-    return Session(name="by hand", tapes=(Tape(tokens=tokens),), actions=actions)
+    return GeneratedSession(name="by hand", tapes=(Tape(tokens=tokens),), actions=actions)
 
 
 @pytest.mark.parametrize("index", range(len(THEMES)), ids=list(THEMES))
@@ -45,7 +51,7 @@ def test_a_session_is_the_same_after_a_round_trip_through_json(index):
     """The file of a session contains everything that playing it needs."""
     drawn = generate(7, index, SCRIPTED)
 
-    assert drawn == Session.from_json(drawn.as_json())
+    assert drawn == GeneratedSession.from_json(drawn.as_json())
     assert drawn == generate(7, index, SCRIPTED)
     assert drawn.actions != generate(8, index, SCRIPTED).actions
 
@@ -64,7 +70,7 @@ def test_a_session_is_the_same_after_a_round_trip_through_json(index):
 def test_another_file_is_no_session(text):
     """A file that contains no session is refused with the reason."""
     with pytest.raises(ValueError, match="expected a session written by wlk-conformance"):
-        Session.from_json(text)
+        GeneratedSession.from_json(text)
 
 
 def test_generated_sessions_contain_the_whole_protocol():
@@ -130,7 +136,7 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
     campaign.report(finding)
     campaign.end()
     files = sorted(path.name for path in under_test.replays.iterdir())
-    again = Session.from_json((under_test.replays / files[0]).read_text(encoding="utf-8"))
+    again = GeneratedSession.from_json((under_test.replays / files[0]).read_text(encoding="utf-8"))
 
     assert "LIFE-06" == finding.rule
     assert ["scripted-LIFE-06.json"] == files
@@ -178,7 +184,7 @@ def test_the_command_replays_a_session(judge, tmp_path):
 
     assert 0 == done.returncode, done.stdout
     assert ["COM-04"] == [row["id"] for row in report["rules"] if row["outcome"] == "pass"]
-    assert "  the session passes (1 of " in done.stdout
+    assert "  the generated session passes (1 of " in done.stdout
     assert "COMPLIANT" not in done.stdout
     assert 2 == refused.returncode
     assert "expected a session" in refused.stderr
@@ -206,10 +212,10 @@ def test_a_repeated_word_shrinks_to_its_pauses():
     assert all(action.form == "plain" for action in finding.session.actions)
 
 
-def life_of(*tokens, pause, is_complete=True):
-    """Return a life with a pause of *pause* seconds after its first second."""
+def cycle_of(*tokens, pause, is_complete=True):
+    """Return a life cycle with a pause of *pause* seconds after its first second."""
     clock = StreamClock(16_000).after(pause=pause).after(samples=16_000)
-    return Life(clock, tokens=list(tokens), is_complete=is_complete)
+    return LifeCycle(clock, tokens=list(tokens), is_complete=is_complete)
 
 
 ONE, TWO = ASRToken(0.2, 0.8, " one"), ASRToken(3.1, 3.5, " two")
@@ -217,10 +223,10 @@ ONE, TWO = ASRToken(0.2, 0.8, " one"), ASRToken(3.1, 3.5, " two")
 
 def test_a_longer_pause_moves_the_words_after_it():
     """Times are compared without the pauses, so a drift with their length is detected."""
-    moved = life_of(ONE, ASRToken(3.8, 4.2, " two"), pause=2.7)
-    drifted = life_of(ONE, ASRToken(4.1, 4.5, " two"), pause=2.7)
+    moved = cycle_of(ONE, ASRToken(3.8, 4.2, " two"), pause=2.7)
+    drifted = cycle_of(ONE, ASRToken(4.1, 4.5, " two"), pause=2.7)
 
-    assert compare(life_of(ONE, TWO, pause=2.0), moved, 0) is None
-    found = compare(life_of(ONE, TWO, pause=2.0), drifted, 0)
+    assert compare(cycle_of(ONE, TWO, pause=2.0), moved, 0) is None
+    found = compare(cycle_of(ONE, TWO, pause=2.0), drifted, 0)
     assert "differs" == found.kind
     assert "0.300 s off" in found.message

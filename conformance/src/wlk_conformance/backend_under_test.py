@@ -15,8 +15,8 @@ from wlk_conformance.calls import CallLog, Calls
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.interfaces import SupportsCodedAudio, SupportsDeclaration
 from wlk_conformance.rules import NotApplicable
+from wlk_conformance.sessions.generated_session import GeneratedSession, Violation
 from wlk_conformance.sessions.monitor import Monitor
-from wlk_conformance.sessions.session import Session, Violation
 from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
@@ -70,18 +70,18 @@ class BackendUnderTest:
     words: str | None = None
     rules: frozenset[str] = frozenset()  #: ids of the rules to run, empty for all
     seed: int = 0  #: of the generated sessions
-    sessions: int | None = None  #: number to generate, None for the default
-    replays: Path | None = None  #: folder for failed sessions, None to write none
-    replay: Session | None = None  #: the session to play instead of generated ones
+    sessions: int | None = None  #: generated sessions to play, None for the default
+    replays: Path | None = None  #: folder for generated sessions that fail, None to write none
+    replay: GeneratedSession | None = None  #: the generated session to play instead of the tests
     calls: Calls = attrs.field(factory=Calls)  #: the running calls
-    #: Called when a session is found to break a rule.
+    #: Called when a generated session is found to break a rule.
     at_finding: Callable[[], None] = attrs.field(default=lambda: None)
     notes: list[str] = attrs.field(factory=list, init=False)  #: of the running test, for the report
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
     started: list[tuple[psutil.Process, RuleTest]] = attrs.field(factory=list, init=False)
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
-    #: Reported rules, and whether the report has a session.
+    #: Reported rules, and whether the report has a generated session.
     reported: set[tuple[str, bool]] = attrs.field(factory=set, init=False)
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
@@ -163,7 +163,7 @@ class BackendUnderTest:
     def part(self) -> str:
         """The verdict if the chosen part of the suite passes, empty for all of the suite."""
         if self.replay is not None:
-            return "the session passes"
+            return "the generated session passes"
         return "the chosen rules pass" if self.rules else ""
 
     @property
@@ -309,7 +309,7 @@ class BackendUnderTest:
                 backend.close()
 
     def left_behind(self, printed: str) -> Iterator[Violation]:
-        """Yield the violations of a test or session that *printed* text or left a forked copy."""
+        """Yield the violations of a test or generated session that *printed* text or forked."""
         if printed:
             line = [*printed.strip().splitlines(), ""][0]
             yield Violation("PKG-06", f"{line!r} was written to standard output")
@@ -347,11 +347,11 @@ def find_backend(
     **chosen: Any,
 ) -> BackendUnderTest:
     """
-    Return the installed backend *name*, not yet loaded; *replay* is a session as JSON.
+    Return the installed backend *name*, not yet loaded; *replay* is a generated session as JSON.
 
     Options are given by name, as KEY=VALUE strings in *pairs*, or both.  Raises BackendUnavailable
     for a backend that is not installed or is broken, and OptionError for a pair that sets no
-    declared option, or JSON that is not a session.
+    declared option, or JSON that is not a generated session.
     """
     registry = Registry()
     spec, owner = registry.spec(name), registry.owner(name)
@@ -375,6 +375,6 @@ def find_backend(
         tiers=frozenset({"contract", *tiers}),
         entry_point=next((point.value for point in points if point.name in owner.names), None),
         rules=frozenset(rules),
-        replay=None if replay is None else Session.from_json(replay),
+        replay=None if replay is None else GeneratedSession.from_json(replay),
         **chosen,
     )

@@ -46,10 +46,10 @@ class Escaped(Exception):  # noqa: N818 -- an outcome of a call
 
 @attrs.frozen
 class CallRecord:
-    """The last call in a process; `moves` counts changes, `action` the actions of a session."""
+    """The last call in a process."""
 
-    moves: int
-    action: int = 0
+    moves: int  #: number of times that the record changed
+    action: int = 0  #: number of the action of a generated session, 0 outside of one
     call: str = ""
     stream: str = ""
 
@@ -77,7 +77,7 @@ class Calls:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.action = 0  #: number of the session's current action, 0 outside of a session
+        self.action = 0  #: number of the current action of a generated session, 0 outside of one
         self._pid = os.getpid()
         if path is None:
             self._memory = mmap.mmap(-1, _FORKED.stop)  # shared with forked copies

@@ -92,7 +92,7 @@ def run() -> None:
     "--replay",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Play only the session in this file, which an earlier run wrote.",
+    help="Play only the generated session in this file, which an earlier run wrote.",
 )
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(

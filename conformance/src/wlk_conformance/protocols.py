@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from wlk_live.session import Event
-    from wlk_serve.protocols import Message, StreamSettings
+    from wlk_serve.protocols import Message, StreamOptions
 
 _BLOCKS = 10  # blocks per second; each is a word or silence
 _PAUSE_BLOCKS = 8  # blocks of silence that end an utterance
@@ -90,8 +90,8 @@ def speech(words: Iterable[int | None], rate: int = 16_000) -> bytes:
 class PlayedStream:
     """A fake stream of a model that recognises `speech`; `take` returns its events."""
 
-    def __init__(self, settings: StreamSettings) -> None:
-        self.settings = settings
+    def __init__(self, options: StreamOptions) -> None:
+        self.options = options
         self.is_closed = False
         self._data = bytearray()
         self._blocks = 0
@@ -106,7 +106,7 @@ class PlayedStream:
     def receive(self, data: bytes) -> None:
         """Take audio; a word is committed when the next word or a pause has followed it."""
         self._data += data
-        size = 2 * (self.settings.rate // _BLOCKS)
+        size = 2 * (self.options.rate // _BLOCKS)
         while len(self._data) >= size:
             word = int(np.frombuffer(bytes(self._data[:2]), "<i2")[0]) - _LOUD
             del self._data[:size]
@@ -187,8 +187,8 @@ class Client:
 class SilentStream:
     """A fake stream of a model that emits nothing; `calls` has the calls made on it."""
 
-    def __init__(self, settings: StreamSettings) -> None:
-        self.settings = settings
+    def __init__(self, options: StreamOptions) -> None:
+        self.options = options
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -213,7 +213,7 @@ class PlayedSession:
     """
 
     def __init__(
-        self, client: Client, stream: Callable[[StreamSettings], Any] = PlayedStream
+        self, client: Client, stream: Callable[[StreamOptions], Any] = PlayedStream
     ) -> None:
         if isinstance(client.route, SocketRoute):
             opening: Any = client.route.open(
@@ -227,7 +227,7 @@ class PlayedSession:
             )
         else:
             opening = client.route.open(lambda _name: CARD)
-        self.audio = SessionAudio(opening.settings)
+        self.audio = SessionAudio(opening.options)
         self.protocol = opening.make(self.audio, SessionInfo(id="sess_0", card=CARD))
         self.streams: list[Any] = []
         self._stream = stream
@@ -241,7 +241,7 @@ class PlayedSession:
             try:
                 while self.audio.is_waiting:
                     if self.audio.open_segment is None:
-                        self.streams.append(self._stream(self.audio.settings))
+                        self.streams.append(self._stream(self.audio.options))
                         self.audio.open(self.streams[-1])
                     self.audio.proceed()
             except WLKError as error:  # of the model's stream, which the server passes on

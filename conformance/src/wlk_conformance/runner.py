@@ -11,7 +11,7 @@ import attrs
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
 from wlk_conformance.rules import BY_RULE, RULES, NotApplicable, TestOutcome
-from wlk_conformance.sessions.session import Violation
+from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.side_effects import children, end_children, remaining, standard_output
 
 if TYPE_CHECKING:
@@ -91,10 +91,11 @@ def _findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutc
             continue
         under_test.reported |= {(rule, False), (rule, bool(advice))}
         where = f" ({violation.stream})" if violation.stream else ""
-        scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
+        scene = "a generated session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
         monitor = attrs.evolve(RULES[rule], name=f"monitor of {rule}")
-        # The test or session in which a monitor found it reproduces it, not the rule's own tests.
+        # What reproduces it is the test or generated session in which a monitor found it, not the
+        # rule's own tests.
         reproducer = "" if advice else declared.id
         outcomes.append(_failed(monitor, detail, under_test, advice, reproducer=reproducer))
     return outcomes

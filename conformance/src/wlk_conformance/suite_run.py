@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
 
-REPLAYS = Path("wlk-replays")  # in the current directory, created when a session fails
+REPLAYS = Path("wlk-replays")  # in the current directory, created when a generated session fails
 #: Files through which the process that runs the suite talks to the one that watches it.
 CHOSEN, CALLS, EVENTS, PRINTED = "chosen.json", "calls", "events.jsonl", "printed.txt"
 TICK = 0.1  # seconds between reads of the events
@@ -93,11 +93,12 @@ def run_suite(
 
     A call that hangs or kills the process fails its rule, and the run continues with the next test
     in a new process.  After STOPS such calls the rules that were not reached fail.  `replay` is a
-    file with a session to play instead of the tests.  Every failure that no deviation covers is
-    explained, those that cause others first.
+    file with a generated session to play instead of the tests.  Every failure that no deviation
+    covers is explained, those that cause others first.
 
     Raises BackendUnavailable if the backend is not installed, is broken or cannot be loaded, and
-    OptionError for an unknown option or rule, an invalid value, or a file without a session.
+    OptionError for an unknown option or rule, an invalid value, or a file that is not a generated
+    session.
     """
     check_rules(rules)
     document = None if replay is None else replay.read_text(encoding="utf-8")
@@ -185,7 +186,7 @@ def _stop_outcomes(
         test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)
         how = f"after the last test, once the backend had been closed, {how}"
     is_session = test.name == SESSIONS_TEST
-    scene = "a session" if is_session else f"the test {test.name} of {test.id}"
+    scene = "a generated session" if is_session else f"the test {test.name} of {test.id}"
     broken = RULES[RULES_OF_CALLS.get(call.call, test.id)]
     detail = how
     if call.call:
@@ -197,7 +198,7 @@ def _stop_outcomes(
     if is_session:
         lines.append(stopped_session(REPLAYS, under_test, action=call.action))
     is_own = broken.id == test.id and not is_session
-    name = test.name if is_own else f"stop in {call.call or 'a session'}"
+    name = test.name if is_own else f"stop in {call.call or 'a generated session'}"
     explanation = "\n".join(lines).strip()
     broken = attrs.evolve(broken, name=name)
     outcome = TestOutcome.of(broken, "fail", detail, explanation=explanation)

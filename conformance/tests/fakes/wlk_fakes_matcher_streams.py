@@ -14,7 +14,7 @@ LONG_PAUSE = 20.0  # seconds
 
 # The call that is counted across resets, its number, and whether the next word is lost.
 STREAM_FAULTS = {
-    "loses-in-third-life": ("reset", 2, True),
+    "loses-after-second-reset": ("reset", 2, True),
     "loses-after-second-turn": ("new_speaker", 2, True),
     "loses-after-second-flush": ("is_last", 2, True),
     "loses-after-long-pause": ("long pause", 1, True),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: What detects a fault: its rule and no other, a test of its rule, or the sessions of each of three
 #: seeds.
 Detector = Literal["its rule alone", "tests", "sessions"]
-MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "speakers", "life",
+MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "speakers", "life_cycle",
            "closing", "sharing", "failure", "resources", "quality", "engine")  # fmt: skip
 
 
@@ -39,14 +39,14 @@ class FaultyStream:
     """
     A stream of the scripted backend; a subclass replaces one of the methods below with a fault.
 
-    It counts what faults depend on.  A reset begins a new life: everything that is not in `lasting`
-    has its first value again.
+    It counts what faults depend on.  After a reset everything that is not in `lasting` has its
+    first value again.
 
     Attributes:
         stream: the sound stream inside.
         backend: the backend that all streams share.
         number: the number of the stream on its backend, from 1.
-        life: the number of earlier resets.
+        resets: the number of resets so far.
         words: the number committed before the emission that is changed.
         calls, flushes: the number of calls that emit, and of those that flush.
         silences, pauses, lead: the number of silences, the seconds of those after audio, and of
@@ -57,7 +57,7 @@ class FaultyStream:
 
     """
 
-    lasting = ("stream", "backend", "language", "number", "life")
+    lasting = ("stream", "backend", "language", "number", "resets")
     words = calls = flushes = silences = chunks = chunk = 0
     pause = lead = 0.0
     pauses: tuple[float, ...] = ()
@@ -65,11 +65,11 @@ class FaultyStream:
 
     def __init__(self, stream, backend, language=None):
         self.stream, self.backend, self.language = stream, backend, language
-        self.number, self.life = backend.streams_opened, 0
+        self.number, self.resets = backend.streams_opened, 0
         self.begin()
 
     def begin(self):
-        """Begin a life."""
+        """Set the first values, after the opening and after each reset."""
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
@@ -157,7 +157,7 @@ class FaultyStream:
     def reset(self):
         self.stream.reset()
         self.__dict__ = {name: getattr(self, name) for name in self.lasting}
-        self.life += 1
+        self.resets += 1
         self.begin()
 
 

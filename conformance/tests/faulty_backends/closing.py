@@ -72,7 +72,7 @@ class CloseWaitsForRetry(FaultyStream):
 @in_sessions("LIFE-10", on="begin")
 def leaves_thread_at_reset(stream):
     """Leaves a thread running at each reset."""
-    if stream.life:
+    if stream.resets:
         threading.Thread(target=threading.Event().wait, args=(30.0,), daemon=True).start()
 
 

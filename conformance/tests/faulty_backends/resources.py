@@ -79,9 +79,9 @@ def hoard(stream):
 
 
 @by_tests("RES-01", on="begin")
-def keeps_memory_of_each_life(stream):
+def keeps_memory_at_each_reset(stream):
     """Keeps eight kilobytes at each reset."""
-    if stream.life:
+    if stream.resets:
         hoard(stream)
 
 

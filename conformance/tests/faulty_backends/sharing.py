@@ -54,7 +54,7 @@ class FifthStreamLosesWord(LosingStream):
     """Loses the first word of the fifth stream of a backend."""
 
     def begin(self):
-        self.is_due = self.number == 5 and not self.life
+        self.is_due = self.number == 5 and not self.resets
 
 
 @in_sessions("ISO-01")

@@ -168,7 +168,7 @@ def forgets_language_after_ten_words(stream, emission, call):
 @in_sessions("LANG-01")
 def forgets_language_at_reset(stream, emission, call):
     """Reports English after a reset, whatever language is forced."""
-    return spoken_in(emission, "en") if stream.life else emission
+    return spoken_in(emission, "en") if stream.resets else emission
 
 
 @in_sessions("LANG-01")

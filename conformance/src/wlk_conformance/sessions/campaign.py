@@ -1,4 +1,4 @@
-"""Play the sessions of a seed on a backend, and find the smallest sessions that fail."""
+"""Play the generated sessions of a seed, and find the smallest ones that fail."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.generate import Profile, generate
+from wlk_conformance.sessions.generated_session import GeneratedSession, Violation
 from wlk_conformance.sessions.play import Player
-from wlk_conformance.sessions.session import Session, Violation
-from wlk_conformance.sessions.shrink import attribute, compare, shrink, twins_of
+from wlk_conformance.sessions.shrink import attribute, compare, references_of, shrink
 from wlk_conformance.side_effects import (
     BRIEF_GRACE,
     GRACE,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import Backend
 
-SESSIONS = 160  # played by default on an engine that reads coded audio
+SESSIONS = 160  # generated sessions played by default on an engine that reads coded audio
 SLOW_SESSIONS = 12  # played by default on a slow engine: one of each theme
 PLAYS = 250  # sessions played at most to make one smaller
 SLOW_PLAYS = 30  # the same on a slow engine
@@ -47,7 +47,7 @@ RUNNING = "running.json"  # the session being played, kept because it may hang o
 
 class Campaign:
     """
-    The sessions of one seed on one backend.
+    The generated sessions of one seed on one backend.
 
     A backend that reads coded audio is loaded for each session, so that every session is judged and
     replayed alone.  Other models are loaded once, because loading takes time.
@@ -65,7 +65,7 @@ class Campaign:
         for session, violation in self.failures(count):
             yield self.smallest(session, violation)
 
-    def failures(self, count: int) -> Iterator[tuple[Session, Violation]]:
+    def failures(self, count: int) -> Iterator[tuple[GeneratedSession, Violation]]:
         """Play *count* sessions, until FAILURES fail; yield failures whose rules may differ."""
         seen: Counter[tuple[str, str]] = Counter()
         alike = ALIKE if self._profile.is_coded else SLOW_ALIKE
@@ -84,10 +84,10 @@ class Campaign:
             if seen.total() == FAILURES:
                 return
 
-    def smallest(self, session: Session, violation: Violation) -> Violation:
+    def smallest(self, session: GeneratedSession, violation: Violation) -> Violation:
         """Return the violation with the smallest session that also has it."""
 
-        def same_violation(candidate: Session) -> Violation | None:
+        def same_violation(candidate: GeneratedSession) -> Violation | None:
             other = self.violation_of(candidate)
             is_same = other is not None and _alike(other) == _alike(violation)
             return other if is_same else None
@@ -101,14 +101,16 @@ class Campaign:
             small, latest = session, violation  # it depends on the sessions before it
         return attrs.evolve(latest, rule=attribute(latest, small), session=small)
 
-    def violation_of(self, session: Session) -> Violation | None:
+    def violation_of(self, session: GeneratedSession) -> Violation | None:
         """Play a session; return the first violation, None if every rule holds."""
         self._write(RUNNING, session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
             threads, files = set(threading.enumerate()), _open_files()
             played = Player(backend, self._under_test).play(session)
-            violations = played.violations or list(self._differences(session, played, backend))
+            violations = played.violations
+            if not violations and not self._profile.is_coded:  # no exact words are known
+                violations = list(self._differences(session, played, backend))
             violations = violations or list(self._leaks(threads, files))
         violations += self._under_test.left_behind(printed())
         # If no open backend owns children, they are ended whatever else was found.
@@ -126,11 +128,11 @@ class Campaign:
         path = self._write(f"{under_test.spec.name}-{violation.rule}.json", session)
         lines = [f"replay: {under_test.command} --replay {path}"] if path else []
         lines += [f"drawn as {session.name}; the calls needed to reproduce it:", session.listed()]
-        if violation.twin is not None:
-            lines += ["calls that give other words for the same audio:", violation.twin.listed()]
+        if (reference := violation.reference) is not None:
+            lines += ["calls that give other words for the same audio:", reference.listed()]
         under_test.violations.append(attrs.evolve(violation, advice="\n".join(lines)))
 
-    def _write(self, name: str, session: Session) -> Path | None:
+    def _write(self, name: str, session: GeneratedSession) -> Path | None:
         folder = self._under_test.replays
         if folder is None:
             return None
@@ -150,19 +152,19 @@ class Campaign:
                 folder.rmdir()
 
     def _differences(
-        self, session: Session, played: Player, backend: Backend
+        self, session: GeneratedSession, played: Player, backend: Backend
     ) -> Iterator[Violation]:
-        """Compare each life of each stream with its twin, if no exact words are known."""
-        for stream, lives in () if self._profile.is_coded else sorted(played.lives.items()):
-            for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
-                if twin is None:
+        """Compare each life cycle of each stream with the same audio in a reference stream."""
+        for stream, cycles in sorted(played.life_cycles.items()):
+            references = references_of(session, stream, cycles)
+            for cycle, reference in zip(cycles, references, strict=False):
+                if reference is None:
                     continue
-                plain = Player(backend, self._under_test).play(twin)
-                yield from plain.violations
-                if not plain.violations and (
-                    difference := compare(life, plain.lives[stream][0], stream)
-                ):
-                    yield attrs.evolve(difference, twin=twin)
+                plain = Player(backend, self._under_test).play(reference)
+                if plain.violations:
+                    yield from plain.violations
+                elif difference := compare(cycle, plain.life_cycles[stream][0], stream):
+                    yield attrs.evolve(difference, reference=reference)
 
     def _leaks(self, threads: set[threading.Thread], files: int) -> Iterator[Violation]:
         limit = monotonic() + self._grace  # for all of them together
@@ -185,7 +187,7 @@ class Campaign:
 
 
 def play_sessions(under_test: BackendUnderTest) -> None:
-    """Play the sessions chosen by the options, and report the violations of each."""
+    """Play the generated sessions chosen by the options, and report the violations of each."""
     campaign = Campaign(under_test, seed=under_test.seed)
     if under_test.replay is not None:
         violation = campaign.violation_of(under_test.replay)
@@ -213,7 +215,7 @@ def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int =
     running = folder / RUNNING
     if not running.is_file():
         return ""
-    session = Session.from_json(running.read_text(encoding="utf-8"))
+    session = GeneratedSession.from_json(running.read_text(encoding="utf-8"))
     running.unlink()
     path = folder / f"{under_test.spec.name}-stopped.json"
     session = replace(session, actions=session.actions[: action or None])

@@ -10,8 +10,15 @@ import attrs
 from msgspec.structs import replace
 
 from wlk_conformance.interfaces import HABITS, SupportsDeclaration, SupportsHabits
+from wlk_conformance.sessions.generated_session import (
+    FLUSHES,
+    VOCABULARIES,
+    Action,
+    GeneratedSession,
+    Tape,
+    Token,
+)
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.session import FLUSHES, VOCABULARIES, Action, Session, Tape, Token
 from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core import SAMPLE_RATE
 from wlk_core.options import AUTO
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.sessions.session import Do
+    from wlk_conformance.sessions.generated_session import Do
     from wlk_core.options import Option
 
 TINY = (0, 1, 159, 160, 161, 512, 1280, 1599, 1600, 1601)  # samples
@@ -65,7 +72,7 @@ THEMES: Mapping[str, Theme] = {
     "monologue": Theme(chunks=(16_000, *BIG), seconds=70.0, streams=(2, 2), pauses=0.0, flushes=0.0,
                         turns=0.0, clocks=0.0, refusals=0.0, resets=0.0, habits=0.9),
     "threads": Theme(threads=0.6, holds=0.4, reads=0.4, pauses=0.25, flushes=0.25, chunks=USUAL),
-    "lives": Theme(resets=0.35, chunks=USUAL, seconds=24.0, flushes=0.15),
+    "resets": Theme(resets=0.35, chunks=USUAL, seconds=24.0, flushes=0.15),
     "options": Theme(options=1.0, streams=(2, 3), seconds=8.0),
 }  # fmt: skip
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
@@ -144,7 +151,7 @@ def _limits(option: Option) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
-def generate(seed: int, index: int, profile: Profile) -> Session:
+def generate(seed: int, index: int, profile: Profile) -> GeneratedSession:
     """Return session *index* of *seed*, the same on any machine for the same arguments."""
     name = list(THEMES)[index % len(THEMES)]
     rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
@@ -164,7 +171,7 @@ class _Draw:
     _round: int
     _habits: tuple[str, ...] = ()
 
-    def session(self, name: str) -> Session:
+    def session(self, name: str) -> GeneratedSession:
         """Return the session, in which the actions of its streams take turns."""
         rng, profile, theme = self._rng, self._profile, self._theme
         vocabulary = ""
@@ -191,7 +198,7 @@ class _Draw:
             reads = {stream: Action(do="read", stream=stream) for stream in range(count)}
             pairs = ((a, reads[a.stream]) if a.do in READ_AFTER else (a,) for a in actions)
             actions = list(chain.from_iterable(pairs))
-        return Session(
+        return GeneratedSession(
             name=name,
             tapes=tuple(tapes),
             actions=tuple(actions),

@@ -12,36 +12,40 @@ import attrs
 
 from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.engine_faults import EngineFaults
-from wlk_conformance.sessions.life import ROUNDING, CommittedTokens, Life, Speakers
+from wlk_conformance.sessions.generated_session import FLUSHES, Violation
+from wlk_conformance.sessions.life_cycle import ROUNDING, CommittedTokens, LifeCycle, Speakers
 from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
-from wlk_conformance.sessions.session import FLUSHES, Violation
 from wlk_core import SAMPLE_RATE, Emission
-from wlk_core.errors import AudioFormatError, BackendError, StreamBroken, WLKError
+from wlk_core.errors import AudioFormatError, StreamBroken, WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wlk_conformance.calls import CallLog, Calls
-    from wlk_conformance.sessions.life import StreamClock
+    from wlk_conformance.sessions.life_cycle import StreamClock
     from wlk_core import Backend, BackendSpec
 
 
+#: The rules that a call breaks if it is accepted after the call that ended the stream.
+ACCEPTED_AFTER = {"finish()": "LIFE-04", "close()": "LIFE-10"}
+
+
 @attrs.define
-class _Span:
+class _EngineWork:
     """The engine calls made during one call, counted if no other call overlapped it."""
 
     made: int = 0
-    fired: int = 0  #: engine calls that failed on request
+    faults: int = 0  #: those that failed on request
 
 
 @attrs.frozen(kw_only=True)
-class _Entry:
+class _CallStart:
     """The state of a stream when an exclusive call began."""
 
     clock: StreamClock
-    inserts: int
-    was_closed: bool
-    is_overlapped: bool
+    inserts: int  #: number of inserts that had begun
+    ended_by: str | None  #: the call that had ended the stream, a key of ACCEPTED_AFTER
+    is_overlapping: bool  #: another exclusive call was running
 
 
 class Monitor:
@@ -59,7 +63,8 @@ class Monitor:
         self._backend = backend
         self.engine_calls = EngineFaults.of_backend(backend)  #: None if they are not counted
         self._streams: list[MonitoredProcessor] = []
-        self._running = self._entered = 0  # calls in progress and in all, of any stream
+        self._running = 0  # calls in progress, of any stream
+        self._begun = 0  # calls so far, of any stream
         self._lock = threading.Lock()
 
     def open(
@@ -75,15 +80,19 @@ class Monitor:
     def report(self, violation: Violation) -> None:
         """Keep the first violation of each stream, because later ones may follow from it."""
         if violation.rule == "LANG-01":
-            # If another stream has the reported language, that stream is suspected first.
-            others = {each.language for each in self._streams if each.name != violation.stream}
-            reported = (f"reported as {language!r}" for language in others if language)
-            is_other = any(text in violation.message for text in reported)
-            rule = "ISO-05" if is_other else "LANG-01"
-            violation = attrs.evolve(violation, rule=rule, kind="language")
+            violation = self._attribute_language(violation)
         with self._lock:
             if all(known.stream != violation.stream for known in self.violations):
                 self.violations.append(violation)
+
+    def _attribute_language(self, violation: Violation) -> Violation:
+        """Return a violation of LANG-01, as one of ISO-05 if another stream has the language."""
+        rule = "LANG-01"
+        for stream in self._streams:
+            is_reported = f"reported as {stream.language!r}" in violation.message
+            if stream.name != violation.stream and stream.language and is_reported:
+                rule = "ISO-05"
+        return attrs.evolve(violation, rule=rule, kind="language")
 
     def settle(self) -> None:
         """Compare every token with what it was when returned."""
@@ -92,30 +101,33 @@ class Monitor:
         self._streams.clear()
 
     @contextmanager
-    def span(self) -> Iterator[_Span]:
-        """Count the engine calls of a block."""
-        calls, span = self.engine_calls, _Span()
+    def counting(self) -> Iterator[_EngineWork]:
+        """Count the engine calls of a block, which are known once it has ended."""
+        engine, work = self.engine_calls, _EngineWork()
         with self._lock:
-            self._running, self._entered = self._running + 1, self._entered + 1
-            before, entered = 0 if calls is None else calls.count, self._entered
+            self._running += 1
+            self._begun += 1
+            begun = self._begun
             is_alone = self._running == 1
+            count_before = 0 if engine is None else engine.count
         try:
-            yield span
+            yield work
         finally:
             with self._lock:
                 self._running -= 1
-                if calls is not None and is_alone and self._entered == entered:
-                    span.made = calls.count - before
-                    failing = calls.fail_before | calls.fail_after
-                    span.fired = sum(before < call <= calls.count for call in failing)
+                was_alone = is_alone and self._begun == begun
+                if engine is not None and was_alone:
+                    work.made = engine.count - count_before
+                    failing = engine.fail_before | engine.fail_after
+                    work.faults = sum(count_before < call <= engine.count for call in failing)
 
 
 class MonitoredProcessor:
     """
     An online processor whose calls are recorded and checked, and noted in *log* if there is one.
 
-    They return and raise what those of the processor do, except for Escaped; see Calls.  `lives`
-    has a record from the opening on, and one from each reset on.
+    They return and raise what those of the processor do, except for Escaped; see Calls.
+    `life_cycles` has a record from the opening on, and one from each reset on.
     """
 
     def __init__(
@@ -128,27 +140,33 @@ class MonitoredProcessor:
     ) -> None:
         self.name = name
         self.language = language
-        self.lives: list[Life] = []
+        self.life_cycles: list[LifeCycle] = []
         self._processor = processor
         self._monitor = monitor
         self._log = log
         self._is_closed = False
         self._running = 0  # exclusive calls in progress
-        self._calls = 0  # calls that may change the hypothesis
+        self._calls = 0  # exclusive calls so far, which may change the hypothesis
         self._inserts = 0  # inserts that have begun
         self._lock = threading.Lock()
         self._begin()
 
     def _begin(self, *, is_reset: bool = False) -> None:
-        self.life = Life()
-        self.lives.append(self.life)
+        self.life_cycle = LifeCycle()
+        self.life_cycles.append(self.life_cycle)
         self.times = ReportedTimes()
-        self._tokens = CommittedTokens(self.life, self._monitor.spec, self.language)
+        self._tokens = CommittedTokens(self.life_cycle, self._monitor.spec, self.language)
         self._speakers = Speakers(is_reset=is_reset)
         self._counters = Counters()
         self._failures = Failures()
-        self._was_failed = False  # the exclusive call before this one raised BackendError
-        self._is_flushed = True  # no audio since the last flush
+        self._has_new_audio = False  # audio was inserted since the last flush
+
+    @property
+    def _ended_by(self) -> str | None:
+        """The call that ended the stream, a key of ACCEPTED_AFTER; None while it is open."""
+        if self._is_closed:
+            return "close()"
+        return "finish()" if self.life_cycle.is_complete else None
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor, with a check around `new_speaker`."""
@@ -163,35 +181,34 @@ class MonitoredProcessor:
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:
         """Insert the chunk, and check the clock and that the engine is not called."""
-        end_time, life = audio_stream_end_time, self.life
+        end_time, life_cycle = audio_stream_end_time, self.life_cycle
         samples = len(audio) if hasattr(audio, "__len__") else 0
         has_time = isinstance(end_time, (int, float)) and not isinstance(end_time, bool)
+        ended_by = self._ended_by
         # The clock moves before the insert, because a step on another thread may take the audio at
         # once, and it moves back if the chunk is refused.
         with self._lock:
             self._inserts += 1
-            before, was_flushed = life.clock, self._is_flushed
-            gap = before.gap_before(samples, end_time) if has_time else 0.0
-            life.clock = before.after(pause=gap, samples=samples, rule="IN-03")
-            self._is_flushed = was_flushed and not samples
-        is_finished, is_closed = life.is_complete, self._is_closed
+            clock, had_new_audio = life_cycle.clock, self._has_new_audio
+            gap = clock.gap_before(samples, end_time) if has_time else 0.0
+            life_cycle.clock = clock.after(pause=gap, samples=samples, rule="IN-03")
+            self._has_new_audio = had_new_audio or samples > 0
         try:
-            with self._monitor.span() as span:
-                self._call("insert_audio_chunk", audio, *_given(end_time))
+            with self._monitor.counting() as work:
+                self._call("insert_audio_chunk", audio, *_unless_none(end_time))
         except BaseException as error:
             with self._lock:
-                life.clock, self._is_flushed = before, was_flushed
+                life_cycle.clock, self._has_new_audio = clock, had_new_audio
             self.times.moved("IN-02" if isinstance(error, AudioFormatError) else "IN-03")
             raise
-        if is_closed or is_finished:
-            rule, when = ("LIFE-10", "close()") if is_closed else ("LIFE-04", "finish()")
-            self._violation(rule, f"insert_audio_chunk was accepted after {when}")
+        if ended_by is not None:
+            self._accepted("insert_audio_chunk", ended_by)
         if gap < 0:
             self._violation("IN-03", f"a chunk that overlaps {-gap:.3f} s of audio was accepted")
         if end_time is not None:
             self.times.moved("IN-03")
-        if span.made:
-            self._violation("IN-04", f"insert_audio_chunk made {span.made} engine calls")
+        if work.made:
+            self._violation("IN-04", f"insert_audio_chunk made {work.made} engine calls")
 
     def process_iter(self, is_last: bool = False) -> Any:  # noqa: FBT001, FBT002 -- pinned
         """Process, and check the emission."""
@@ -207,9 +224,9 @@ class MonitoredProcessor:
 
     def end_silence(self, silence_duration: Any, offset: Any = None) -> None:
         """End a silence, and move the clock if it is accepted."""
-        with self._entered(), self._monitor.span():
+        with self._exclusive(), self._monitor.counting():
             try:
-                self._call("end_silence", silence_duration, *_given(offset))
+                self._call("end_silence", silence_duration, *_unless_none(offset))
             except WLKError:
                 self.times.moved("SIL-03")
                 raise
@@ -218,40 +235,44 @@ class MonitoredProcessor:
                 return
             rule = "SIL-05" if offset is None else "SIL-03"
             with self._lock:
-                self.life.clock = self.life.clock.after(pause=float(silence_duration), rule=rule)
+                clock = self.life_cycle.clock
+                self.life_cycle.clock = clock.after(pause=float(silence_duration), rule=rule)
             self.times.moved("SIL-03")
 
     def get_buffer(self) -> Any:
         """Read the hypothesis, and check it."""
         with self._lock:
             committed_end, calls = self._tokens.end, self._calls
-            was_flushed = self._is_flushed and not self._running
-        with self._monitor.span() as span:
+            must_be_empty = not self._has_new_audio and not self._running
+        with self._monitor.counting() as work:
             shown = self._call("get_buffer")
         with self._lock:
-            is_flushed = was_flushed and self._is_flushed and calls == self._calls
-        if span.made:
-            self._violation("HYP-01", f"get_buffer made {span.made} engine calls")
+            is_unchanged = not self._has_new_audio and self._calls == calls
+        if work.made:
+            self._violation("HYP-01", f"get_buffer made {work.made} engine calls")
         self._take(
-            self._tokens.check_shown(shown, committed_end=committed_end, is_flushed=is_flushed)
+            self._tokens.check_shown(
+                shown, committed_end=committed_end, is_flushed=must_be_empty and is_unchanged
+            )
         )
-        self.life.read(shown.tokens)
+        self.life_cycle.read(shown.tokens)
         return shown
 
     def reset(self) -> None:
-        """Reset, and begin a new life."""
-        with self._monitor.span():
+        """Reset, and begin a new life cycle."""
+        with self._monitor.counting():
             self._call("reset")
         self.verify()
         self._begin(is_reset=True)
 
     def close(self) -> None:
         """Close, which must not wait, and compare every token with what it was."""
-        was_failed, is_idle, began = self._was_failed, not self._running, monotonic()
-        with self._monitor.span():
+        is_idle, began = not self._running, monotonic()
+        with self._monitor.counting():
             self._call("close")
-        if is_idle and (spent := monotonic() - began) > NO_WAIT:
-            when = " after a call that failed" if was_failed else ""
+        spent = monotonic() - began
+        if is_idle and spent > NO_WAIT:
+            when = " after a call that failed" if self._failures.has_just_failed else ""
             text = f"close(){when} took {spent:.1f} s, expected {NO_WAIT:g} s at most"
             self._monitor.report(Violation("LIFE-10", text, "blocked", self.name))
         self.verify()
@@ -264,95 +285,120 @@ class MonitoredProcessor:
 
     def _call(self, name: str, *args: Any) -> Any:
         """Make a call of the processor, and record and note it."""
-        note = (lambda *_: None) if self._log is None else self._log.note
         try:
             with self._monitor.calls.recorded(_called(name, args), self.name):
                 result = getattr(self._processor, name)(*args)
         except Exception as error:
-            note(name, args, f" raised {type(error).__name__}: {error}")
+            self._note(name, args, f" raised {type(error).__name__}: {error}")
             raise
         if name != "get_buffer":
-            note(name, args, result)
+            self._note(name, args, result)
         return result
+
+    def _note(self, name: str, args: tuple[Any, ...], result: object) -> None:
+        if self._log is not None:
+            self._log.note(name, args, result)
 
     def _emitting(self, name: str, *args: Any) -> Any:
         """Make an exclusive call that returns an emission, and check what it returns or raises."""
         call = _called(name, args)
-        with self._entered() as entry:
+        with self._exclusive() as start:
             try:
-                with self._monitor.span() as span:
+                with self._monitor.counting() as work:
                     emission = self._call(name, *args)
             except BaseException as error:
-                self._was_failed = isinstance(error, BackendError)
-                self._take(self._failures.raised(call, error, span.fired, made=span.made))
-                if isinstance(error, StreamBroken) and not self.life.is_broken:
-                    self.life.is_broken = True
+                self._take(self._failures.raised(call, error, work.faults, made=work.made))
+                if isinstance(error, StreamBroken) and not self.life_cycle.is_broken:
+                    self.life_cycle.is_broken = True
                     self._tokens.keep(error.committed)
                 raise
-            if not entry.is_overlapped:
-                self._returned(call, emission, entry, span)
+            if not start.is_overlapping:
+                self._returned(call, emission, start, work)
         return emission
 
-    def _returned(self, call: str, emission: Any, entry: _Entry, span: _Span) -> None:
-        life = self.life
-        if entry.was_closed:
-            self._violation("LIFE-10", f"{call} was accepted after close()")
-            return
-        if life.is_complete and call != "finish":
-            self._violation("LIFE-04", f"{call} was accepted after finish()")
+    def _returned(self, call: str, emission: Any, start: _CallStart, work: _EngineWork) -> None:
+        """Check what *call* returned, and note it."""
+        may_follow_end = call == "finish" and start.ended_by == "finish()"
+        if start.ended_by is not None and not may_follow_end:
+            self._accepted(call, start.ended_by)
             return
         if not isinstance(emission, Emission):
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
             return
-        if call == "finish" and span.made and (life.is_complete or not entry.clock.samples):
-            rule = "LIFE-03" if life.is_complete else "LIFE-05"
-            what = "a second finish" if life.is_complete else "finish without audio"
-            self._violation(rule, f"{what} made {span.made} engine calls")
-        was_failed, self._was_failed = self._was_failed, False
-        self._take(self._failures.returned(call, span.fired))
-        is_quiet = self._inserts == entry.inserts  # nothing was inserted during the call
-        has_audio = not self._is_flushed or not is_quiet
-        samples, stats = life.clock.samples, self.stats
-        made, tokens = span.made - span.fired, len(emission.committed)
-        is_done = is_quiet and samples and self.times.processed >= entry.clock.end - ROUNDING
-        more = tokens if self._monitor.engine_calls is None else made
-        if is_done and more and not was_failed and call == "process_iter":
+        if call == "finish":
+            self._check_work_of_finish(start, work)
+        is_retry = self._failures.has_just_failed
+        self._take(self._failures.returned(call, work.faults))
+        has_audio = self._has_new_audio or self._has_inserts_since(start)
+        samples, stats = self.life_cycle.clock.samples, self.stats
+        made, tokens = work.made - work.faults, len(emission.committed)
+        if call == "process_iter" and samples and not is_retry:
+            self._check_idle(start, made=made, tokens=tokens)
+        self._take(self._counters.take(stats, call, made=made, tokens=tokens))
+        if not self._has_inserts_since(start) and not self._is_closed:
+            self._take(self.times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))
+        self._take(self._tokens.verify())
+        self._take(self._tokens.take(emission, call, has_audio=has_audio))
+        self._take(self._speakers.take(emission, call))
+        now = self.life_cycle.clock.end
+        times = self.times.take(emission, call, before=start.clock.end, now=now)
+        self._take(times, rule="ERR-01" if work.faults else "ERR-02" if is_retry else None)
+        with self._lock:
+            if call == "finish":
+                self.life_cycle.is_complete = True
+            if call in FLUSHES:
+                self.life_cycle.cuts.append(start.clock.samples)
+                if not self._has_inserts_since(start):
+                    self._has_new_audio = False
+
+    def _check_work_of_finish(self, start: _CallStart, work: _EngineWork) -> None:
+        """Report engine calls of a finish that has nothing to decode."""
+        if not work.made:
+            return
+        text = f"made {work.made} engine calls"
+        if start.ended_by == "finish()":
+            self._violation("LIFE-03", f"a second finish {text}")
+        elif not start.clock.samples:
+            self._violation("LIFE-05", f"finish without audio {text}")
+
+    def _check_idle(self, start: _CallStart, *, made: int, tokens: int) -> None:
+        """Report a process_iter that did something although all audio was decoded before it."""
+        is_decoded = self.times.processed >= start.clock.end - ROUNDING
+        # Tokens show that the model ran if its engine calls cannot be counted.
+        has_run = tokens if self._monitor.engine_calls is None else made
+        if is_decoded and has_run and not self._has_inserts_since(start):
             self._violation(
                 "TIME-03",
                 f"processed_up_to was {self.times.processed:.3f} s, the end of the audio, but the "
                 f"next process_iter made {made} engine calls and committed {tokens} tokens",
             )
-        self._take(self._counters.take(stats, call, made=made, tokens=tokens))
-        if self._inserts == entry.inserts and not self._is_closed:
-            self._take(self.times.counted(call, stats.audio_seconds, samples / SAMPLE_RATE))
-        self._take(self._tokens.verify())
-        self._take(self._tokens.take(emission, call, has_audio=has_audio))
-        self._take(self._speakers.take(emission, call))
-        times = self.times.take(emission, call, before=entry.clock.end, now=life.clock.end)
-        self._take(times, rule="ERR-01" if span.fired else "ERR-02" if was_failed else None)
-        with self._lock:
-            life.is_complete = life.is_complete or call == "finish"
-            if call in FLUSHES:
-                life.cuts.append(entry.clock.samples)
-                self._is_flushed = self._is_flushed or self._inserts == entry.inserts
+
+    def _has_inserts_since(self, start: _CallStart) -> bool:
+        """Return whether audio was inserted since the call that began with *start*."""
+        return self._inserts != start.inserts
 
     @contextmanager
-    def _entered(self) -> Iterator[_Entry]:
+    def _exclusive(self) -> Iterator[_CallStart]:
+        """Count a running exclusive call."""
         with self._lock:
-            entry = _Entry(
-                clock=self.life.clock,
+            start = _CallStart(
+                clock=self.life_cycle.clock,
                 inserts=self._inserts,
-                was_closed=self._is_closed,
-                is_overlapped=self._running > 0,
+                ended_by=self._ended_by,
+                is_overlapping=self._running > 0,
             )
             self._running += 1
             self._calls += 1
         try:
-            yield entry
+            yield start
         finally:
             with self._lock:
                 self._running -= 1
+
+    def _accepted(self, call: str, ended_by: str) -> None:
+        """Report that *call* was accepted after the call that ended the stream."""
+        self._violation(ACCEPTED_AFTER[ended_by], f"{call} was accepted after {ended_by}")
 
     def _violation(self, rule: str, message: str) -> None:
         self._monitor.report(Violation(rule, message, stream=self.name))
@@ -368,5 +414,6 @@ def _called(name: str, args: tuple[Any, ...]) -> str:
     return "is_last" if name == "process_iter" and any(args) else name
 
 
-def _given(option: Any) -> tuple[Any, ...]:
-    return () if option is None else (option,)
+def _unless_none(argument: Any) -> tuple[Any, ...]:
+    """Return the arguments of a call whose last one may be left out."""
+    return () if argument is None else (argument,)

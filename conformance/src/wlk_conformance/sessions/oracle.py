@@ -1,4 +1,4 @@
-"""The oracle of coded audio: the words that a life of a stream must have committed and shown."""
+"""The oracle of coded audio: the words that a stream must have committed and shown."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import attrs
 
 from wlk_conformance.compare import align, letters
 from wlk_conformance.interfaces import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
-from wlk_conformance.sessions.session import Violation
+from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, HALF_CELL
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from wlk_conformance.sessions.life import Life, Reading
-    from wlk_conformance.sessions.session import Tape, Vocabulary
+    from wlk_conformance.sessions.generated_session import Tape, Vocabulary
+    from wlk_conformance.sessions.life_cycle import LifeCycle, Reading
     from wlk_core import ASRToken
 
 MIN_DETECTABLE_SAMPLES = 480  # of a word on one side of a cut, which any engine detects
@@ -30,7 +30,7 @@ TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engine
 @attrs.frozen(kw_only=True)
 class ExpectedWord:
     """
-    A word that a life of a stream must have committed; times are ranges of seconds.
+    A word that a stream must have committed; times are ranges of seconds.
 
     Because of the engine's habits other texts are accepted as well: those in `mistaken` if the word
     is committed, and those in `undecided` if it is shown.
@@ -46,6 +46,20 @@ class ExpectedWord:
     stop: int  #: its end
     is_certain: bool  #: it must not be missing
 
+    def may_be_shown_as(self, token: ASRToken, *, is_newest: bool) -> bool:
+        """Return whether a hypothesis may have *token* for it; the newest one may lack its end."""
+        text = token.text.strip()
+        allowed = [word.strip() for word in (self.text, *self.undecided)]
+        return text in allowed or (is_newest and any(word.startswith(text) for word in allowed))
+
+    def missing_end(self, token: ASRToken) -> str:
+        """Return the end that *token* lacks, the space after the word included."""
+        begun = token.text.lstrip()
+        for text in (self.text, *self.undecided):
+            if text.lstrip().startswith(begun):
+                return text.lstrip().removeprefix(begun)
+        return ""
+
     def timing_error(self, token: ASRToken) -> str:
         """Return which end of *token* has a wrong time, "" for none."""
         for name, time, (low, high) in (
@@ -58,25 +72,29 @@ class ExpectedWord:
 
 
 class Oracle:
-    """Judge a life of a stream by the words of its tape; *habits* excuse the engine's mistakes."""
+    """Judge a life cycle by the words of its tape; *habits* excuse the engine's mistakes."""
 
     def __init__(
-        self, life: Life, tape: Tape, vocabulary: Vocabulary, habits: Collection[str] = ()
+        self,
+        life_cycle: LifeCycle,
+        tape: Tape,
+        vocabulary: Vocabulary,
+        habits: Collection[str] = (),
     ) -> None:
-        self._life = life
+        self._life_cycle = life_cycle
         self._vocabulary = vocabulary
         self._habits = habits
         self._expected = list(self._words(tape))
 
     def check_tokens(self) -> Iterator[Violation]:
         """Compare the committed tokens with the words of the audio."""
-        tokens, expected = self._life.tokens, self._expected
+        tokens, expected = self._life_cycle.tokens, self._expected
         text = "".join(token.text for token in tokens)
         words = text.split()
         if not all(word.startswith(" ") for word in self._vocabulary.words):
             words = [token.text.strip() for token in tokens]
         words = _corrected(words, expected)
-        if not self._life.is_complete:  # its last words may still have been held back
+        if not self._life_cycle.is_complete:  # its last words may still have been held back
             expected = _due(expected, words)
         spelled = [word.text.strip() for word in expected]
         pairs = _paired(expected, words)
@@ -84,9 +102,9 @@ class Oracle:
         missing = [
             word
             for index, word in enumerate(expected)
-            if index not in paired and word.is_certain and self._life.is_complete
+            if index not in paired and word.is_certain and self._life_cycle.is_complete
         ]
-        is_wrong = missing or len(pairs) < len(words)
+        is_wrong = bool(missing) or len(pairs) < len(words)
         if is_wrong and _is_spelling(spelled, words):
             yield Violation("COM-03", f"the words are {spelled}, the text is {text!r}", "spacing")
         elif missing:
@@ -99,7 +117,7 @@ class Oracle:
             )
         elif is_wrong:
             matched = {index for _, index in pairs}
-            extra = next(index for index in range(len(words)) if index not in matched)
+            extra = min(set(range(len(words))) - matched)
             near = " ".join(words[max(0, extra - 2) : extra + 3])
             yield Violation(
                 "COM-01",
@@ -111,8 +129,9 @@ class Oracle:
             yield Violation("COM-03", f"two spaces in {text!r}", kind="spacing")
         elif len(tokens) == len(words):
             timed = [(expected[index], tokens[token]) for index, token in pairs]
-            if late := next(filter(None, (word.timing_error(token) for word, token in timed)), ""):
-                yield Violation("TIME-05", late, kind="time")
+            errors = [error for word, token in timed if (error := word.timing_error(token))]
+            if errors:
+                yield Violation("TIME-05", errors[0], kind="time")
             elif misspelled := self._misspelled(timed):
                 yield Violation("COM-03", misspelled, kind="spacing")
 
@@ -124,13 +143,16 @@ class Oracle:
         The newest may be incomplete, and there may be fewer than the audio has.
         """
         expected = self._expected
-        words = _corrected([token.text.strip() for token in self._life.tokens], expected)
+        words = _corrected([token.text.strip() for token in self._life_cycle.tokens], expected)
         pairs = _paired(_due(expected, words), words)
-        after = {token: index + 1 for index, token in pairs} | {-1: 0}
-        for reading in self._life.readings:
-            first = after.get(reading.committed - 1)
-            near = expected[max(0, (first or 0) - 2) : (first or 0) + len(reading.tokens) + 1]
-            if first is None or not all(word.is_certain for word in near):
+        # By the number of committed tokens, the number of words that they end with.
+        words_committed = {0: 0} | {token + 1: word + 1 for word, token in pairs}
+        for reading in self._life_cycle.readings:
+            first = words_committed.get(reading.committed)
+            if first is None:
+                continue
+            near = expected[max(0, first - 2) : first + len(reading.tokens) + 1]
+            if not all(word.is_certain for word in near):
                 continue  # next to a word that may be missing, the next one is not known
             rest = [word for word in expected[first:] if word.origin < reading.samples]
             if problem := self._problem_of(reading, rest, expected[:first]):
@@ -139,37 +161,35 @@ class Oracle:
 
     def _words(self, tape: Tape) -> Iterator[ExpectedWord]:
         """
-        Yield the words of the tape that lie in the life.
+        Yield the words of the tape that lie in the life cycle.
 
         A word that a silence or a flush cuts is recognised on the side with the end of its first
         half cell.  An engine may keep audio over a flush without silence, so either side of such a
         cut is accepted.  The habits of the engine decide which mistakes are accepted.
         """
-        life, clock, vocabulary = self._life, self._life.clock, self._vocabulary.words
+        life_cycle, vocabulary = self._life_cycle, self._vocabulary.words
+        clock = life_cycle.clock
         total = clock.samples
         hard_cuts = [sample for sample, _, _ in clock.pauses]
-        soft_cuts = [*hard_cuts, *life.cuts]
+        soft_cuts = [*hard_cuts, *life_cycle.cuts]
         for id_, cell, cells in tape.tokens:
-            origin = cell * CELL_SAMPLES - life.first_sample
+            origin = cell * CELL_SAMPLES - life_cycle.first_sample
             stop = min(origin + cells * CELL_SAMPLES, total)
             half = origin + HALF_CELL
             if not 0 < half <= total:
                 continue
-            hard, soft = (_part(origin, stop, half, cuts, total) for cuts in (hard_cuts, soft_cuts))
+            hard = _part(origin, stop, half, hard_cuts, total)
+            soft = _part(origin, stop, half, soft_cuts, total)
             is_recent = any(
                 0 <= cut - end < RECENT_SAMPLES
                 for cut in {*soft_cuts, total}
                 for end in {soft[1], hard[1]}
             )
-            mistaken, undecided = (
-                tuple(vocabulary[(id_ - 1 + later) % len(vocabulary)] for later in mistakes)
-                for mistakes in (self._mistakes(is_recent=is_recent), self._mistakes())
-            )
-            end = soft[0] if life.may_end_early else soft[1]
+            end = soft[0] if life_cycle.may_end_early else soft[1]
             yield ExpectedWord(
                 text=vocabulary[id_ - 1],
-                mistaken=mistaken,
-                undecided=undecided,
+                mistaken=self._mistakes(id_, is_recent=is_recent),
+                undecided=self._mistakes(id_, is_recent=True),
                 start=(clock.time_of(hard[0]), clock.time_of(soft[0])),
                 end=(
                     clock.time_of(end, is_before_pause=True),
@@ -181,25 +201,23 @@ class Oracle:
                 is_certain=soft[1] - soft[0] >= MIN_DETECTABLE_SAMPLES,
             )
 
-    def _mistakes(self, *, is_recent: bool = True) -> list[int]:
-        """Return how far on in the vocabulary a mistaken word may be; see SupportsHabits."""
+    def _mistakes(self, id_: int, *, is_recent: bool) -> tuple[str, ...]:
+        """Return the words for which the engine may mistake token *id_*; see SupportsHabits."""
+        words = self._vocabulary.words
         later = {0, 1, 2} if is_recent and CHANGES_ITS_MIND in self._habits else {0}
         if STAYS_UNDECIDED in self._habits:
             later |= {number + 3 for number in later}
-        return sorted(later - {0})
+        return tuple(words[(id_ - 1 + number) % len(words)] for number in sorted(later - {0}))
 
     def _problem_of(
         self, reading: Reading, words: Sequence[ExpectedWord], committed: Sequence[ExpectedWord]
     ) -> Violation | None:
         """Return what is wrong with a hypothesis of *words*, which follow the *committed* ones."""
-        before = "".join(token.text for token in self._life.tokens[: reading.committed])
+        before = "".join(token.text for token in self._life_cycle.tokens[: reading.committed])
         pairs = list(zip(words, reading.tokens, strict=False))
         newest = reading.tokens[-1]
-        texts = [[text.strip() for text in (word.text, *word.undecided)] for word, _ in pairs]
         is_right = len(pairs) == len(reading.tokens) and all(
-            token.text.strip() in allowed
-            or (token is newest and any(t.startswith(token.text.strip()) for t in allowed))
-            for (_, token), allowed in zip(pairs, texts, strict=True)
+            word.may_be_shown_as(token, is_newest=token is newest) for word, token in pairs
         )
         if not is_right:
             spelled = [word.text.strip() for word in words]
@@ -211,18 +229,15 @@ class Oracle:
                 f"has {spelled[: len(shown) + 1]}",
             )
         for word, token in pairs:
-            low, high = word.start[0] - TOLERANCE, word.start[1] + TOLERANCE
-            if not low <= token.start <= high or token.end > word.end[1] + TOLERANCE:
+            earliest, latest = word.start[0] - TOLERANCE, word.start[1] + TOLERANCE
+            if not earliest <= token.start <= latest or token.end > word.end[1] + TOLERANCE:
                 return Violation(
                     "TIME-05",
                     f"the hypothesis has {token.text!r} at {token.start:.3f}-{token.end:.3f} s, "
                     f"expected {word.start[0]:.3f}-{word.end[1]:.3f} s",
                 )
-        # The newest word may lack its end and the space after it.
-        word, part = pairs[-1][0], newest.text.lstrip()
-        whole = (text.lstrip() for text in (word.text, *word.undecided))
-        rest = next((text for text in whole if text.startswith(part)), part)[len(part) :]
-        pairs[-1] = (word, attrs.evolve(newest, text=newest.text + rest))
+        word = pairs[-1][0]
+        pairs[-1] = (word, attrs.evolve(newest, text=newest.text + word.missing_end(newest)))
         misspelled = self._misspelled(pairs, before=before, last=[*committed[-1:]])
         return Violation("COM-03", f"in the hypothesis {misspelled}") if misspelled else None
 
@@ -239,8 +254,8 @@ class Oracle:
         The tokens follow the text *before*, which ends with the word *last*.  After a pause a word
         is spaced like text decoded separately; after a flush without a pause either is accepted.
         """
-        pauses = [sample for sample, _, _ in self._life.clock.pauses]
-        cuts = [*pauses, *self._life.cuts]
+        pauses = [sample for sample, _, _ in self._life_cycle.clock.pauses]
+        cuts = [*pauses, *self._life_cycle.cuts]
         for word, token in words:
             texts = (word.text, *word.undecided)
             own = next((text for text in texts if text.strip() == token.text.strip()), word.text)
@@ -259,12 +274,17 @@ class Oracle:
 
 def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether the words differ only in spaces, or only in case and punctuation."""
-    spelled, spoken = ([letters(text).replace(" ", "") for text in t] for t in (expected, words))
-    return "".join(expected) == "".join(words) or spelled == spoken
+    if "".join(expected) == "".join(words):
+        return True
+    return [_letters_of(text) for text in expected] == [_letters_of(text) for text in words]
+
+
+def _letters_of(text: str) -> str:
+    return letters(text).replace(" ", "")
 
 
 def _due(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[ExpectedWord]:
-    """Return those of *expected* that can be the *words* of an unfinished life."""
+    """Return those of *expected* that can be the *words* of a stream that is not finished."""
     uncertain = sum(not word.is_certain for word in expected)
     return list(expected[: len(words) + uncertain])
 
@@ -276,13 +296,16 @@ def _paired(expected: Sequence[ExpectedWord], words: Sequence[str]) -> list[tupl
 
 def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[str]:
     """Return *words* with accepted mistakes replaced by the words that were spoken."""
-    corrected, rest = list(words), iter(expected)
-    for index, actual in enumerate(corrected):
-        for word in rest:
+    corrected: list[str] = []
+    remaining = iter(expected)  # each spoken word stands for one word at most
+    for actual in words:
+        spelled = actual
+        for word in remaining:
             if actual in {text.strip() for text in word.mistaken}:
-                corrected[index] = word.text.strip()
-            if word.is_certain or corrected[index] == word.text.strip():
+                spelled = word.text.strip()
+            if word.is_certain or spelled == word.text.strip():
                 break
+        corrected.append(spelled)
     return corrected
 
 

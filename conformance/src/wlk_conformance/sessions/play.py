@@ -1,10 +1,9 @@
-"""Play a session: make its calls on a backend, and collect the violations."""
+"""Play a generated session: make its calls on a backend, and collect the violations."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
 import math
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,16 @@ import attrs
 from wlk_conformance.calls import NO_WAIT, RULES_OF_CALLS, STUCK, ends_within, in_thread, while_held
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.interfaces import SupportsCodedAudio, SupportsHabits
+from wlk_conformance.sessions.generated_session import (
+    VOCABULARIES,
+    Action,
+    GeneratedSession,
+    Violation,
+    Vocabulary,
+)
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Oracle
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
-from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Violation, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
 from wlk_conformance.testing.driver import MAX_DRAIN_CALLS
 from wlk_core.errors import BackendError, OptionError, StreamBroken
@@ -24,9 +29,10 @@ from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.sessions.life import Life
+    from wlk_conformance.sessions.life_cycle import LifeCycle
     from wlk_core import Backend
 
 CALLS = {"insert": "insert_audio_chunk", "read": "get_buffer", "process": "process_iter"}
@@ -34,7 +40,7 @@ ATTEMPTS = 6  # at a call whose engine always fails; a compliant stream breaks a
 
 
 class Player:
-    """Play one session on one backend, and collect the first violation of each stream."""
+    """Play one generated session on one backend, and collect the first violation of each stream."""
 
     def __init__(self, backend: Backend, under_test: BackendUnderTest) -> None:
         self._backend = backend
@@ -50,11 +56,11 @@ class Player:
         return self._monitor.violations
 
     @property
-    def lives(self) -> dict[int, list[Life]]:
-        """The lives of every stream, by its number."""
-        return {number: stream.processor.lives for number, stream in self._streams.items()}
+    def life_cycles(self) -> dict[int, list[LifeCycle]]:
+        """The life cycles of every stream, by its number."""
+        return {number: stream.processor.life_cycles for number, stream in self._streams.items()}
 
-    def play(self, session: Session) -> Player:
+    def play(self, session: GeneratedSession) -> Player:
         """Make every call of *session*, finish and close its streams, and judge their words."""
         if session.vocabulary and isinstance(self._backend, SupportsCodedAudio):
             self._backend.vocabulary = VOCABULARIES[session.vocabulary].words
@@ -67,7 +73,8 @@ class Player:
             for _, stream in sorted(self._streams.items()):
                 if stream.is_open:
                     self._exclusive(stream, Action(do="finish"))
-                if stream.life.is_complete and not (stream.is_closed or stream.life.is_broken):
+                life_cycle = stream.life_cycle
+                if life_cycle.is_complete and not life_cycle.is_broken and not stream.is_closed:
                     with reported("finish", rule="LIFE-03"):
                         stream.processor.finish()  # a second one, which must do nothing
         except Unexpected as unexpected:
@@ -80,7 +87,7 @@ class Player:
             self._judge(session)
         return self
 
-    def _do(self, action: Action, session: Session) -> None:
+    def _do(self, action: Action, session: GeneratedSession) -> None:
         """Make the calls of *action*, except those that the stream no longer accepts."""
         stream = self._streams.get(action.stream)
         if action.do == "open" and stream is None:
@@ -111,7 +118,7 @@ class Player:
         elif action.do != "open":
             self._exclusive(stream, action)
 
-    def _open(self, action: Action, session: Session) -> None:
+    def _open(self, action: Action, session: GeneratedSession) -> None:
         options, name = action.options, f"stream {action.stream}"
         with reported("create_processor", name):
             try:
@@ -124,7 +131,8 @@ class Player:
 
     def _drain(self, stream: PlayedStream) -> None:
         """Process until there is no backlog, then once more, which must find nothing to do."""
-        calls, times = 0, stream.processor.times
+        times = stream.processor.times
+        calls = 0
         while stream.processor.has_backlog:
             self._exclusive(stream, Action(do="process"))
             calls += 1
@@ -141,34 +149,45 @@ class Player:
                 f"{times.processed:.3f} s",
             )
         delay = self._spec.delay_of(stream.policy)
-        backlog = stream.life.clock.end - times.processed
+        backlog = stream.life_cycle.clock.end - times.processed
         if delay is not None and stream.keeps_delay and backlog > delay:
             self._report(stream, "RES-03", f"the backlog is {backlog:.2f} s, declared: {delay:g} s")
 
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
         """Make a call whose engine calls may fail, and repeat it like a caller would."""
-        stream.faults = stream.faults + len(action.faults) if action.faults else 0
-        call = CALLS.get(action.do, action.do)
+        if action.faults:
+            stream.faults += len(action.faults)
+        else:
+            stream.faults = 0
+        failing: AbstractContextManager[None] = nullcontext()
+        if self._faults is not None:
+            failing = self._faults.failing(action.faults, after=action.is_after)
         try:
-            faults = self._faults and self._faults.failing(action.faults, after=action.is_after)
-            with faults or nullcontext():
-                for attempts_left in reversed(range(ATTEMPTS)):
-                    try:
-                        with reported(call, stream.name, passes=BackendError):
-                            _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
-                        return
-                    except BackendError as error:
-                        is_broken = isinstance(error, StreamBroken)
-                        if is_broken and stream.faults > MAX_RETRIES:
-                            return  # faults of earlier calls count too
-                        if action.is_given_up and action.faults and not stream.life.is_broken:
-                            return
-                        is_spurious = not stream.may_fail and not action.faults
-                        if is_spurious or not attempts_left or is_broken:
-                            rule = RULES_OF_CALLS[call]
-                            raise Unexpected.raised(rule, call, error, stream.name) from error
+            with failing:
+                attempt = 1
+                while not self._attempt(stream, action, is_last_attempt=attempt == ATTEMPTS):
+                    attempt += 1
         finally:
             stream.may_fail = bool(action.faults)
+
+    def _attempt(self, stream: PlayedStream, action: Action, *, is_last_attempt: bool) -> bool:
+        """Make a call once; return False if it failed as requested and a caller would repeat it."""
+        call = CALLS.get(action.do, action.do)
+        try:
+            with reported(call, stream.name, passes=BackendError):
+                _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
+        except BackendError as error:
+            is_broken = isinstance(error, StreamBroken)
+            if is_broken and stream.faults > MAX_RETRIES:
+                return True  # faults of earlier calls count too
+            if action.is_given_up and action.faults and not stream.life_cycle.is_broken:
+                return True
+            is_spurious = not stream.may_fail and not action.faults
+            if is_spurious or is_broken or is_last_attempt:
+                rule = RULES_OF_CALLS[call]
+                raise Unexpected.raised(rule, call, error, stream.name) from error
+            return False
+        return True
 
     def _exhaust(self, stream: PlayedStream) -> None:
         """Fail every engine call until the stream is broken, which it must report."""
@@ -195,7 +214,7 @@ class Player:
                 f"the engine failed {failures} times in a row and the calls raised {kinds}, "
                 "expected StreamBroken after three failed retries",
             )
-        stream.life.is_broken = True
+        stream.life_cycle.is_broken = True
 
     def _hold(self, stream: PlayedStream, action: Action, faults: EngineFaults) -> None:
         def act() -> None:
@@ -230,17 +249,19 @@ class Player:
                 except Unexpected as unexpected:
                     self._report(stream, "LIFE-10", str(unexpected))
 
-    def _judge(self, session: Session) -> None:
+    def _judge(self, session: GeneratedSession) -> None:
         if not isinstance(self._source, CodedSpeech):
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
         for number, stream in sorted(self._streams.items()):
             tape = session.tapes[number]
-            for life in stream.processor.lives if tape.tokens else ():
-                oracle = Oracle(life, tape, vocabulary, session.habits)
-                first = next(chain(oracle.check_tokens(), oracle.check_readings()), None)
-                if first is not None:
-                    self._monitor.report(attrs.evolve(first, stream=stream.name))
+            if not tape.tokens:
+                continue
+            for life_cycle in stream.processor.life_cycles:
+                oracle = Oracle(life_cycle, tape, vocabulary, session.habits)
+                found = [*oracle.check_tokens()] or [*oracle.check_readings()]
+                if found:
+                    self._monitor.report(attrs.evolve(found[0], stream=stream.name))
                     return
 
     def _report(self, stream: PlayedStream, rule: str, message: str) -> None:

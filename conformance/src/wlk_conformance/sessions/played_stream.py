@@ -1,4 +1,4 @@
-"""A stream of a session being played: its tape, and the calls that read from the tape."""
+"""A stream of a generated session: its tape, and the calls that read from the tape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wlk_conformance.calls import RULES_OF_CALLS, Escaped
-from wlk_conformance.sessions.session import Action, Violation
+from wlk_conformance.sessions.generated_session import Action, Violation
 from wlk_conformance.stimuli import bad_audio
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_conformance.sessions.life import Life
+    from wlk_conformance.sessions.life_cycle import LifeCycle
     from wlk_conformance.sessions.monitor import MonitoredProcessor
 
 BAD_SAMPLES = 320  # unless the action has another number
@@ -41,7 +41,7 @@ JUNK = np.float32(0.25)  # overwrites a buffer that is reused
 PLAIN_OPTIONS = {"policy", "language", "task"}  # the max_delay holds with no others
 
 
-class Unexpected(Exception):  # noqa: N818 -- a finding that ends a session
+class Unexpected(Exception):  # noqa: N818 -- a finding that ends a generated session
     """A call raised what it must not raise, or was accepted where it must be refused."""
 
     def __init__(self, violation: Violation) -> None:
@@ -53,7 +53,7 @@ class Unexpected(Exception):  # noqa: N818 -- a finding that ends a session
         """Return the finding that *call* raised *error*, which breaks *rule*."""
         cause = error.__cause__ if isinstance(error, Escaped) else error
         message = f"{call} raised {type(cause).__name__}: {cause}".removesuffix(": ")
-        # A lost connection does not depend on the calls of the session.
+        # A lost connection does not depend on the calls before it.
         is_lost = isinstance(cause, BackendError) and isinstance(cause.__cause__, OSError)
         return cls(Violation(rule, message, "invariant" if is_lost else "raised", stream))
 
@@ -88,26 +88,29 @@ class PlayedStream:
         self._begin()
 
     def _begin(self) -> None:
-        self.life.first_sample, self.life.may_end_early = self._position, not self.keeps_delay
+        self.life_cycle.first_sample = self._position
+        self.life_cycle.may_end_early = not self.keeps_delay
         self.faults = 0  #: those of the latest calls in a row that had any
         self.may_fail = False  #: the previous call had faults, whose error may come later
 
     @property
-    def life(self) -> Life:
-        """The current life of the stream."""
-        return self.processor.life
+    def life_cycle(self) -> LifeCycle:
+        """The current life cycle of the stream."""
+        return self.processor.life_cycle
 
     @property
     def is_open(self) -> bool:
         """Whether the stream takes audio."""
-        return not (self.is_closed or self.life.is_broken or self.life.is_complete)
+        cycle = self.life_cycle
+        return not (self.is_closed or cycle.is_broken or cycle.is_complete)
 
     def insert(self, action: Action) -> None:
         """Insert the next samples; an overlap must be refused."""
         samples = np.zeros(action.samples, dtype=np.float32)
         piece = self._audio[self._position : self._position + action.samples]
         samples[: len(piece)] = piece
-        clock, end_time = self.life.clock, None
+        clock = self.life_cycle.clock
+        end_time = None
         if action.end_offset is not None:
             end_time = clock.end + len(samples) / SAMPLE_RATE + action.end_offset
         array = self._shaped(samples, action.form)
@@ -129,7 +132,7 @@ class PlayedStream:
     def exclusive(self, action: Action) -> None:
         """Make a call that returns an emission."""
         if action.do == "new_speaker":
-            start = max(0.0, self.life.clock.end + action.start)
+            start = max(0.0, self.life_cycle.clock.end + action.start)
             self.processor.new_speaker(ChangeSpeaker(action.speaker or 0, start))
         elif action.do in ("start_silence", "finish"):
             getattr(self.processor, action.do)()
@@ -152,7 +155,7 @@ class PlayedStream:
                 if bad in BAD_SILENCES:
                     self.processor.end_silence(BAD_SILENCES[bad])
                 elif bad == "an overlap":
-                    end_time = self.life.clock.end - 0.5 + samples / SAMPLE_RATE
+                    end_time = self.life_cycle.clock.end - 0.5 + samples / SAMPLE_RATE
                     audio = np.zeros(samples, dtype=np.float32)
                     self.processor.insert_audio_chunk(audio, end_time)
                 else:
@@ -163,7 +166,7 @@ class PlayedStream:
         raise Unexpected(Violation(rule, message, stream=self.name))
 
     def reset(self) -> None:
-        """Begin a new life at the current place in the tape."""
+        """Begin a new life cycle at the current place in the tape."""
         self.processor.reset()
         self._begin()
 

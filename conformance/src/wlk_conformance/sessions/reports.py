@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.engine_faults import EngineFault
-from wlk_conformance.sessions.life import ROUNDING
-from wlk_conformance.sessions.session import FLUSHES, Violation
+from wlk_conformance.sessions.generated_session import FLUSHES, Violation
+from wlk_conformance.sessions.life_cycle import ROUNDING
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.processor import MAX_RETRIES, WorkCounters
 
@@ -32,19 +32,21 @@ class ReportedTimes:
         self.stable = 0.0
         self._mover: str | None = None  # the rule of the last call that moved the clock
         self._silences = 0
-        self._below_clock: tuple[Violation, float] | None = None  # a report too low; the clock
-        self._is_wrong = False  # samples are missing, which makes all later times wrong
+        #: A report below the clock, and the clock: it may be late, or wrong for good.
+        self._below_clock: tuple[Violation, float] | None = None
+        self._is_miscounted = False  # the number of samples is wrong, and so are all later times
 
     def moved(self, rule: str) -> None:
         """Note that a call moved the clock, or must not have moved it; *rule* judges that."""
         self._mover = rule
-        self._silences += rule == "SIL-03"
+        if rule == "SIL-03":
+            self._silences += 1
 
     def counted(self, call: str, seconds: float, expected: float) -> Iterator[Violation]:
         """Check `audio_seconds`, read after *call*, against the seconds that were inserted."""
-        if self._is_wrong or abs(seconds - expected) <= ROUNDING:
+        if self._is_miscounted or abs(seconds - expected) <= ROUNDING:
             return
-        self._is_wrong = True
+        self._is_miscounted = True
         yield Violation(
             self._mover or "IN-01",
             f"audio_seconds is {seconds:.6f} after {call}, but {expected:.6f} s were inserted",
@@ -68,7 +70,7 @@ class ReportedTimes:
                 yield Violation("TIME-03", text)
         self.processed, self.stable = max(self.processed, processed), max(self.stable, stable)
         yield from self.settle(processed)
-        if self._is_wrong:
+        if self._is_miscounted:
             return
         if processed > now + ROUNDING:
             yield self._wrong_time(call, processed, now)
@@ -79,10 +81,12 @@ class ReportedTimes:
 
     def settle(self, processed: float = 0.0) -> Iterator[Violation]:
         """Yield a report below the clock, under TIME-03 if *processed* has since caught up."""
-        if self._below_clock is not None:
-            (violation, expected), self._below_clock = self._below_clock, None
-            is_right = processed >= expected - ROUNDING
-            yield attrs.evolve(violation, rule="TIME-03") if is_right else violation
+        if self._below_clock is None:
+            return
+        violation, expected = self._below_clock
+        self._below_clock = None
+        has_caught_up = processed >= expected - ROUNDING
+        yield attrs.evolve(violation, rule="TIME-03") if has_caught_up else violation
 
     def _wrong_time(self, call: str, processed: float, expected: float) -> Violation:
         rule = self._mover or FLUSHES.get(call, "TIME-03")
@@ -109,20 +113,23 @@ class Counters:
         """Check *stats*, read after *call*, which made engine calls and committed tokens."""
         counted = {name: getattr(stats, name) for name in COUNTERS}
         known = {name: value for name, value in counted.items() if value is not None}
-        has_grown = any(value > self._last.get(name, 0) for name, value in known.items())
-        self._calls = 0 if has_grown else self._calls + made
-        self._tokens = 0 if has_grown else self._tokens + tokens
+        if any(value > self._last.get(name, 0) for name, value in known.items()):
+            self._calls = self._tokens = 0
+        else:
+            self._calls += made
+            self._tokens += tokens
         if known and self._calls >= MANY_CALLS and self._tokens >= MANY_TOKENS:
-            calls, self._calls = self._calls, 0
             yield Violation(
                 "RES-02",
-                f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, but "
-                f"none of {', '.join(known)} grew",
+                f"after {call}: {self._calls} engine calls in a row committed {self._tokens} "
+                f"tokens, but none of {', '.join(known)} grew",
             )
+            self._calls = 0
         for name in (*COUNTERS, "busy_seconds", "state_bytes"):
             value, before = getattr(stats, name), self._last.get(name)
-            is_state = name == "state_bytes"  # which may shrink
-            rule, least = ("RES-01", 0) if is_state else ("RES-02", before or 0)
+            rule, least = "RES-02", before or 0
+            if name == "state_bytes":  # which may shrink
+                rule, least = "RES-01", 0
             if value is None and before:
                 yield Violation(rule, f"{name} is None after {call}, but was {before}")
             elif value is not None and value < least:
@@ -143,31 +150,38 @@ class Failures:
     """The failures in a stream, and whether a call still has to raise one."""
 
     def __init__(self) -> None:
-        self._is_owed = False
-        self._in_a_row = 0
+        self.has_just_failed = False  #: the last exclusive call raised a BackendError
+        self._is_owed = False  # an engine call failed in a call that returned
+        self._in_a_row = 0  # calls that raised because of it
 
-    def returned(self, call: str, fired: int) -> Iterator[Violation]:
-        """Note that *call* returned, although *fired* engine calls failed in it."""
-        was_owed, self._is_owed, self._in_a_row = self._is_owed, bool(fired), 0
+    def returned(self, call: str, faults: int) -> Iterator[Violation]:
+        """Note that *call* returned, although *faults* engine calls failed in it."""
+        was_owed = self._is_owed
+        self.has_just_failed = False
+        self._is_owed = faults > 0
+        self._in_a_row = 0
         if was_owed:
             text = f"an engine call failed in the call before {call}, but neither of them raised"
             yield Violation("ERR-01", text)
 
     def raised(
-        self, call: str, error: BaseException, fired: int, *, made: int
+        self, call: str, error: BaseException, faults: int, *, made: int
     ) -> Iterator[Violation]:
-        """Note that *call* raised *error*; of *made* engine calls in it *fired* failed."""
-        is_owed, self._is_owed = self._is_owed, False
+        """Note that *call* raised *error*; of *made* engine calls in it *faults* failed."""
+        was_owed = self._is_owed
+        self.has_just_failed = isinstance(error, BackendError)
+        self._is_owed = False
         if not isinstance(error, BackendError):
-            if fired:
+            if faults:
                 yield Violation(
                     "ERR-01",
                     f"the engine failed in {call}, which raised {type(error).__name__}: {error}; "
                     "expected a BackendError with its cause",
                 )
             return
-        self._in_a_row = 1 if made > fired else self._in_a_row + 1  # a success resets the count
-        if (fired or is_owed) and not is_caused_by_engine(error):
+        has_succeeded = made > faults  # an engine call that succeeds resets the count
+        self._in_a_row = 1 if has_succeeded else self._in_a_row + 1
+        if (faults or was_owed) and not is_caused_by_engine(error):
             yield Violation(
                 "ERR-01",
                 f"{call} raised {error!r}, whose cause must be the failure of the engine, but is "

@@ -1,4 +1,4 @@
-"""Derive sessions: smaller ones that still fail and name the broken rule, and twins."""
+"""Derive generated sessions: smaller ones that still fail, and those of reference streams."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from msgspec import json
 from msgspec.structs import replace
 
 from wlk_conformance.compare import check_same
+from wlk_conformance.sessions.generated_session import Action, Violation
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.session import Action, Violation
 from wlk_core import EPS, SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wlk_conformance.sessions.life import Life
-    from wlk_conformance.sessions.session import Kind, Session
+    from wlk_conformance.sessions.generated_session import GeneratedSession, Kind
+    from wlk_conformance.sessions.life_cycle import LifeCycle
     from wlk_core import ASRToken
 
 SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
@@ -62,7 +62,9 @@ ALONE: dict[Kind, str] = {
 }  # fmt: skip
 
 
-def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) -> Session:
+def shrink(
+    session: GeneratedSession, fails: Callable[[GeneratedSession], bool], *, plays: int
+) -> GeneratedSession:
     """
     Return a smaller session for which *fails* holds, by delta debugging (Zeller 2002).
 
@@ -73,7 +75,10 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     size = len(session.actions) // 2
     while size:  # drop the end of the session, in ever smaller parts
         count = len(shrinking.session.actions)
-        size = min(size, count // 2) if shrinking.drop(count - size, size) else size // 2
+        if shrinking.drop(count - size, size):
+            size = min(size, count // 2)
+        else:
+            size //= 2
     for stream in shrinking.streams:
         others = (a for a in shrinking.session.actions if a.stream != stream)
         shrinking.try_with(actions=tuple(others))
@@ -87,9 +92,7 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
         shrinking.try_with(actions=even_chunks(shrinking.session.actions, stream))
     for index in range(len(shrinking.session.actions)):
         for simpler in SIMPLER:
-            for action in shrinking.session.actions[index : index + 1]:
-                simple = simpler(action)
-                shrinking.drop(index, 1, *([] if simple is None else [simple]))
+            shrinking.simplify(index, simpler)
     return shrinking.session
 
 
@@ -97,8 +100,8 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
 class _Shrinking:
     """A session that fails, the plays that are left, and the sessions tried."""
 
-    session: Session
-    fails: Callable[[Session], bool]
+    session: GeneratedSession
+    fails: Callable[[GeneratedSession], bool]
     plays: int
     tried: set[bytes]  # because several ways lead to the same session
 
@@ -115,9 +118,10 @@ class _Shrinking:
             return False
         self.tried.add(document)
         self.plays -= 1
-        if is_smaller := self.fails(candidate):
-            self.session = candidate
-        return is_smaller
+        if not self.fails(candidate):
+            return False
+        self.session = candidate
+        return True
 
     def drop(self, first: int, count: int, *instead: Action) -> bool:
         """Replace *count* actions from the *first* on by *instead*."""
@@ -130,11 +134,22 @@ class _Shrinking:
         while size:
             first = 0
             while first < len(self.session.actions):
-                first += 0 if self.drop(first, size) else size
+                if not self.drop(first, size):
+                    first += size
             size //= 2
 
+    def simplify(self, index: int, simpler: Callable[[Action], Action | None]) -> None:
+        """Make the action at *index* simpler, or drop it."""
+        if index >= len(self.session.actions):
+            return  # actions before it were dropped
+        simple = simpler(self.session.actions[index])
+        if simple is None:
+            self.drop(index, 1)
+        else:
+            self.drop(index, 1, simple)
 
-def attribute(violation: Violation, session: Session) -> str:
+
+def attribute(violation: Violation, session: GeneratedSession) -> str:
     """
     Return the rule that *session* breaks.
 
@@ -147,27 +162,33 @@ def attribute(violation: Violation, session: Session) -> str:
         return "COM-03"  # it needs another script, whatever was called
     number = violation.stream.rpartition(" ")[2]
     own = tuple(action for action in session.actions if str(action.stream) == number)
-    return next(_rules_of(violation.kind, own, session.actions)) or violation.rule
+    return _rule_of(violation.kind, own, session.actions) or violation.rule
 
 
-def _rules_of(kind: Kind, own: Sequence[Action], every: Sequence[Action]) -> Iterator[str]:
-    """Yield the rules named by a stream's *own* actions among *every* one, the rarest first."""
+def _rule_of(kind: Kind, own: Sequence[Action], every: Sequence[Action]) -> str:
+    """Return the rule of the rarest of a stream's *own* actions, or of *every* action; or ""."""
     others = [action for action in every if action not in own] if own else []
     if kind == "language":  # a neighbour that remains is needed
-        yield "ISO-05" if others else "LANG-01"
-    if any(action.faults or action.do == "exhaust" for action in others):
-        yield "ERR-04"
+        return "ISO-05" if others else "LANG-01"
     if others:
-        is_threaded = any(action.is_threaded or action.inner for action in others)
-        yield "ISO-02" if is_threaded else "ISO-01"
+        return _rule_of_neighbours(others)
     for is_rare, rule in RARE:
-        yield from (rule or BAD[action.bad] for action in filter(is_rare, own or every))
+        for action in own or every:
+            if is_rare(action):
+                return rule or BAD[action.bad]
     if rule := _rule_of_silences(own, kind):
-        yield rule
+        return rule
     # If even chunks failed as well, they would have replaced these.
     if own and even_chunks(own, own[0].stream) != own:
-        yield "COM-05"
-    yield ALONE.get(kind, "")
+        return "COM-05"
+    return ALONE.get(kind, "")
+
+
+def _rule_of_neighbours(others: Sequence[Action]) -> str:
+    if any(action.faults or action.do == "exhaust" for action in others):
+        return "ERR-04"
+    is_threaded = any(action.is_threaded or action.inner for action in others)
+    return "ISO-02" if is_threaded else "ISO-01"
 
 
 def _rule_of_silences(own: Sequence[Action], kind: Kind) -> str:
@@ -179,14 +200,16 @@ def _rule_of_silences(own: Sequence[Action], kind: Kind) -> str:
         if max(ends, starts) >= MANY:
             return "SIL-04"
         calls = [action.do for action in own if action.do not in ("open", "process", "drain")]
-        is_leading = calls[:1] == ["end_silence"] and ends == 1 and not starts
-        return "TIME-04" if is_leading else "SIL-05" if kind == "time" else "SIL-03"
+        if calls[0] == "end_silence" and ends == 1 and not starts:
+            return "TIME-04"
+        return "SIL-05" if kind == "time" else "SIL-03"
     return "SIL-07" if ends or kind == "extra" or starts > 1 else "SIL-01"
 
 
 def even_chunks(actions: Iterable[Action], stream: int) -> tuple[Action, ...]:
     """Return *actions* with the audio of *stream* in drained chunks of a second."""
-    even, waiting = list[Action](), 0
+    even: list[Action] = []
+    waiting = 0  # samples
 
     def feed() -> None:
         nonlocal waiting
@@ -209,46 +232,50 @@ def even_chunks(actions: Iterable[Action], stream: int) -> tuple[Action, ...]:
     return tuple(even)
 
 
-def twins_of(session: Session, stream: int, lives: Sequence[Life]) -> list[Session | None]:
+def references_of(
+    session: GeneratedSession, stream: int, cycles: Sequence[LifeCycle]
+) -> list[GeneratedSession | None]:
     """
-    Return a twin for each of the *lives* of *stream*, None for a life that a fault broke.
+    Return a session for each life cycle of *stream*, None for one that a fault broke.
 
-    A twin is alone, its audio comes in drained chunks of a second, every flush is made twice, and
-    every silence is longer and in two halves.  None of that may change a word.
+    It has a reference stream with the same audio, which is alone: its audio comes in drained chunks
+    of a second, every flush is made twice, and every silence is longer and in two halves.  None of
+    that may change a word.
     """
     opening = [a for a in session.actions if a.stream == stream and a.do == "open"][:1]
-    twins: list[Session | None] = []
-    for life, actions in zip(lives, _actions_of_lives(session, stream), strict=False):
+    references: list[GeneratedSession | None] = []
+    pairs = zip(cycles, _actions_of_cycles(session, stream), strict=False)
+    for number, (cycle, actions) in enumerate(pairs, 1):
         if actions is None:
-            twins.append(None)
+            references.append(None)
             continue
-        plain = [twin for action in actions for twin in _plain(action)]
-        twins.append(
+        plain = [plain_action for action in actions for plain_action in _plain(action)]
+        references.append(
             replace(
                 session,
-                name=f"the twin of stream {stream}, life {len(twins) + 1}, in {session.name}",
-                tapes=tuple(replace(t, first_sample=life.first_sample) for t in session.tapes),
+                name=f"reference for life cycle {number} of stream {stream} in {session.name}",
+                tapes=tuple(replace(t, first_sample=cycle.first_sample) for t in session.tapes),
                 actions=even_chunks([*opening, *plain], stream),
             )
         )
-    return twins
+    return references
 
 
-def compare(life: Life, twin: Life, stream: int) -> Violation | None:
-    """Compare a life with its twin; a life that was not finished may have fewer tokens."""
-    expected = _without_pauses(twin)
-    if not life.is_complete:
-        expected = expected[: len(life.tokens)]
+def compare(cycle: LifeCycle, reference: LifeCycle, stream: int) -> Violation | None:
+    """Compare a life cycle with its reference; one that was not finished may have fewer tokens."""
+    expected = _without_pauses(reference)
+    if not cycle.is_complete:
+        expected = expected[: len(cycle.tokens)]
     what = "against the same audio alone, flushes repeated, pauses longer (times exclude pauses)"
     try:
-        check_same(expected, _without_pauses(life), what=what, tolerance=TOLERANCE)
+        check_same(expected, _without_pauses(cycle), what=what, tolerance=TOLERANCE)
     except AssertionError as error:
         return Violation("COM-04", str(error), kind="differs", stream=f"stream {stream}")
     return None
 
 
-def _actions_of_lives(session: Session, stream: int) -> Iterator[list[Action] | None]:
-    """Yield the actions of each life of *stream*, None for a life that a fault broke."""
+def _actions_of_cycles(session: GeneratedSession, stream: int) -> Iterator[list[Action] | None]:
+    """Yield the actions of each life cycle of *stream*, None for one that a fault broke."""
     actions: list[Action] | None = []
     is_over = False  # finished; what follows is left out
     for action in session.actions:
@@ -268,18 +295,21 @@ def _actions_of_lives(session: Session, stream: int) -> Iterator[list[Action] | 
 
 
 def _plain(action: Action) -> Iterator[Action]:
+    """Yield the calls of the reference stream in place of *action*."""
     stream = action.stream
     if action.do == "insert":
         gap = action.end_offset or 0.0
         if gap < -EPS:
             return  # refused
         if gap > EPS:
-            yield from 2 * [Action(do="start_silence", stream=stream)]
+            start = Action(do="start_silence", stream=stream)
+            yield from (start, start)
             yield from _halves(gap, stream)
         yield Action(do="insert", stream=stream, samples=action.samples)
         return
     if action.do in TWICE:
-        yield from 2 * [replace(action, faults=(), is_after=False, is_threaded=False, inner=())]
+        plain = replace(action, faults=(), is_after=False, is_threaded=False, inner=())
+        yield from (plain, plain)
     elif action.do == "end_silence":
         yield from _halves(action.seconds, stream)
     for inner in action.inner:
@@ -290,11 +320,13 @@ def _plain(action: Action) -> Iterator[Action]:
 def _halves(seconds: float, stream: int) -> list[Action]:
     """Return a silence longer than *seconds* in two halves; a silence of 0 s stays as it is."""
     half = round(seconds / 2 * SAMPLE_RATE) / SAMPLE_RATE
-    parts = [part for part in (half, seconds - half + LONGER) if part > 0] if seconds else [0.0]
+    parts = [half, seconds - half + LONGER] if half else [seconds + LONGER]
+    if not seconds:
+        parts = [0.0]
     return [Action(do="end_silence", stream=stream, seconds=part) for part in parts]
 
 
-def _without_pauses(life: Life) -> list[ASRToken]:
-    """Return the tokens of *life* with times in its audio, as if no pause had been reported."""
-    time = life.clock.audio_time
-    return [attrs.evolve(t, start=time(t.start), end=time(t.end)) for t in life.tokens]
+def _without_pauses(cycle: LifeCycle) -> list[ASRToken]:
+    """Return the tokens of *cycle* with times in its audio, as if no pause had been reported."""
+    time = cycle.clock.audio_time
+    return [attrs.evolve(t, start=time(t.start), end=time(t.end)) for t in cycle.tokens]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wlk_conformance.rules import RULES, SUITE_VERSION, rule_tests
 from wlk_conformance.suite.audio_in import AudioRules
 from wlk_conformance.suite.failure import FailureRules
-from wlk_conformance.suite.lifecycle import LifeRules
+from wlk_conformance.suite.life_cycle import LifeRules
 from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules

@@ -12,8 +12,8 @@ import numpy as np
 
 from wlk_conformance.compare import check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.sessions.reports import COUNTERS
-from wlk_conformance.sessions.session import Violation
 from wlk_conformance.stimuli import white_noise
 from wlk_conformance.testing import CELL_SECONDS, partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
@@ -42,7 +42,7 @@ GROWTH = 1.02  # the last round relative to an early one, if each ends in a paus
 UNEVEN = 1.25  # the same without pauses, because rounds trim their buffers at other places
 LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
 SLOW_LEAK = 8192  # the same for short rounds, which end when a buffer of 30 s is just full
-LIVES = 12  # lives, turns or streams in a row; bounded buffers fill in the first eight
+REPEATS = 12  # resets, turns or streams in a row; bounded buffers fill in the first eight
 LEFT = 2048  # bytes that each of them may leave, for counters and logs
 DETOKENISED = 9  # ids detokenised at most for each id that the model emitted
 
@@ -91,7 +91,7 @@ class ResourceRules:
         )
 
     @rule("RES-01", "a list on the backend is never emptied", since="2.0")
-    def test_lives_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
+    def test_resets_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates does not grow with resets, speaker turns and streams."""
         stimulus = wlk.speech(2, seed=2)
         stream = wlk.backend.create_processor(**wlk.stream_options)
@@ -100,7 +100,7 @@ class ResourceRules:
             stream.insert_audio_chunk(stimulus.audio)
             stream.new_speaker(ChangeSpeaker(1, 0.0))  # type: ignore[attr-defined]
 
-        def life() -> None:
+        def reset() -> None:
             stream.insert_audio_chunk(stimulus.audio)
             stream.finish()
             stream.reset()
@@ -111,8 +111,8 @@ class ResourceRules:
             other.finish()
             other.close()
 
-        for act in (life, other_stream, *([turn] if wlk.has("speaker-turns") else [])):
-            left = _left_by(act, times=LIVES)
+        for act in (reset, other_stream, *([turn] if wlk.has("speaker-turns") else [])):
+            left = _left_by(act, times=REPEATS)
             assert min(left) <= LEFT, (
                 f"each {act.__name__.replace('_', ' ')} left {min(left)} bytes, {LEFT} allowed"
             )

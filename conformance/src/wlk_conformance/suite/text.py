@@ -16,7 +16,7 @@ from wlk_conformance.interfaces import SupportsCodedAudio
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.sessions.campaign import play_sessions
-from wlk_conformance.sessions.session import VOCABULARIES
+from wlk_conformance.sessions.generated_session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
     WORD_ERRORS,

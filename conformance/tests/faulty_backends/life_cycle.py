@@ -39,8 +39,8 @@ def commits_prefix_after_lead(stream, emission, call):
 
 @in_sessions("LIFE-01")
 def commits_prefix_after_reset(stream, emission, call):
-    """Commits a prefix before any audio, in the life after a reset."""
-    is_due = stream.life and not stream.stream.stats.audio_seconds and call != "finish"
+    """Commits a prefix after a reset, before any audio."""
+    is_due = stream.resets and not stream.stream.stats.audio_seconds and call != "finish"
     return emission.replace(committed=PREFIX) if is_due else emission
 
 
@@ -174,8 +174,8 @@ def runs_model_after_lead_alone(stream):
 
 @by_tests("LIFE-05", on="finish")
 def raises_without_audio_after_reset(stream):
-    """Raises at a finish without audio in the life after a reset."""
-    if stream.life and not stream.stream.stats.audio_seconds:
+    """Raises at a finish without audio after a reset."""
+    if stream.resets and not stream.stream.stats.audio_seconds:
         raise ValueError("no audio")
     return FaultyStream.finish(stream)
 
@@ -206,7 +206,7 @@ class KeepsSpeakerOverReset(FaultyStream):
         return super().new_speaker(change)
 
     def changed(self, emission, call):
-        if not self.life:
+        if not self.resets:
             return emission
         return each(emission, lambda token: edit(token, speaker=self.speaker))
 
@@ -231,7 +231,7 @@ class LosesWordAfterReset(LosingStream):
     """Loses the first word after a reset."""
 
     def begin(self):
-        self.is_due = self.life > 0
+        self.is_due = self.resets > 0
 
 
 @alone("LIFE-07")

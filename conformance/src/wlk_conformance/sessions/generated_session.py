@@ -1,4 +1,4 @@
-"""Sessions as data for a JSON file: the audio and calls of streams, and the rules they break."""
+"""Generated sessions as data for a JSON file: audio, calls, and the rules that they break."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: dict[str, Any] = {}  #: arguments of create_processor
 
 
-class Session(
+class GeneratedSession(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="version", tag=2
 ):
     """Streams of one backend: a tape for each, by its number, and the actions in order."""
@@ -149,7 +149,7 @@ class Session(
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Session:
+    def from_json(cls, text: str) -> GeneratedSession:
         """Return the session of a JSON document; OptionError if it has none."""
         try:
             return msgspec.json.decode(text, type=cls)
@@ -186,9 +186,10 @@ class Violation:
     message: str  #: what was fed, expected and received
     kind: Kind = "invariant"
     stream: str = ""  #: name of the stream
-    twin: Session | None = None  #: for kind "differs", the session that has other words
-    session: Session | None = None  #: the smallest one that breaks it, if one was played
-    advice: str = ""  #: how to repeat it, if a session was found to break the rule
+    #: For kind "differs", the session of the reference stream, which has other words.
+    reference: GeneratedSession | None = None
+    session: GeneratedSession | None = None  #: the smallest one that breaks it, if one was played
+    advice: str = ""  #: how to repeat it, if a generated session was found to break the rule
 
     @property
     def is_exact(self) -> bool:

@@ -1,4 +1,4 @@
-"""The expected clock and the token invariants of a stream between resets."""
+"""The life cycle of a stream between resets: its clock, and what must hold of its tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.sessions.session import Violation
+from wlk_conformance.sessions.generated_session import Violation
 from wlk_core import EPS, SAMPLE_RATE, ASRToken
 
 if TYPE_CHECKING:
@@ -91,31 +91,34 @@ class Reading:
 
 
 @attrs.define
-class Life:
-    """A stream from its opening or reset to the next reset or its end."""
+class LifeCycle:
+    """A stream from its opening or a reset to the next reset or its close."""
 
     clock: StreamClock = attrs.field(factory=StreamClock)
     cuts: list[int] = attrs.field(factory=list)  #: samples at which a flush ended an utterance
     tokens: list[ASRToken] = attrs.field(factory=list)
     readings: list[Reading] = attrs.field(factory=list)  #: not empty, each unlike the last
-    is_complete: bool = False  #: finished, so that every word was committed
+    is_complete: bool = False  #: finish has returned, so that every word was committed
     is_broken: bool = False  #: StreamBroken was raised
     first_sample: int = 0  #: its start in the tape
     may_end_early: bool = False  #: a word may be decoded before it has ended
 
     def read(self, tokens: Sequence[ASRToken]) -> None:
         """Note the hypothesis of a read."""
-        shown, committed, samples = tuple(tokens), len(self.tokens), self.clock.samples
-        reading = Reading(tokens=shown, committed=committed, samples=samples)
-        if shown and self.readings[-1:] != [reading]:
+        if not tokens:
+            return
+        reading = Reading(
+            tokens=tuple(tokens), committed=len(self.tokens), samples=self.clock.samples
+        )
+        if not self.readings or self.readings[-1] != reading:
             self.readings.append(reading)
 
 
 class CommittedTokens:
-    """The tokens of a life, and a snapshot of each, with which it is compared later."""
+    """The tokens of a life cycle, and a snapshot of each, with which it is compared later."""
 
-    def __init__(self, life: Life, spec: BackendSpec, language: str | None) -> None:
-        self._life = life
+    def __init__(self, life_cycle: LifeCycle, spec: BackendSpec, language: str | None) -> None:
+        self._life_cycle = life_cycle
         self._spec = spec
         self._language = language
         self._snapshots: list[Snapshot] = []
@@ -127,10 +130,10 @@ class CommittedTokens:
         return self._snapshots[-1][1] if self._snapshots else None
 
     def keep(self, tokens: Iterable[Any]) -> None:
-        """Add *tokens* to the life."""
+        """Add *tokens* to the life cycle."""
         for token in tokens:
             if isinstance(getattr(token, "start", None), float):
-                self._life.tokens.append(token)
+                self._life_cycle.tokens.append(token)
                 self._snapshots.append(_snapshot(token))
 
     def take(self, emission: Emission, call: str, *, has_audio: bool) -> Iterator[Violation]:
@@ -147,7 +150,7 @@ class CommittedTokens:
 
     def verify(self, *, is_whole: bool = False) -> Iterator[Violation]:
         """Compare the newest tokens, or all of them, with their snapshots."""
-        tokens = self._life.tokens
+        tokens = self._life_cycle.tokens
         for index in range(0 if is_whole else max(0, len(tokens) - RECENT), len(tokens)):
             before, now = self._snapshots[index], _snapshot(tokens[index])
             if now != before:
@@ -177,7 +180,7 @@ class CommittedTokens:
 
     def _problems(self, token: Any, call: str, *, has_audio: bool) -> Iterator[tuple[str, str]]:
         """Yield the rules that *token* breaks, and how; the first may cause the others."""
-        clock = self._life.clock
+        clock = self._life_cycle.clock
         if not isinstance(token, ASRToken):
             yield "COM-02", f"{call} returned a {type(token).__name__}, expected an ASRToken"
         if not clock.samples:
@@ -202,7 +205,7 @@ class CommittedTokens:
 
     def _misdeclared(self, token: ASRToken) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with *token* regardless of earlier tokens."""
-        spec, audio_time = self._spec, self._life.clock.end
+        spec, audio_time = self._spec, self._life_cycle.clock.end
         if not token.text.strip():
             yield "COM-03", f"an empty token: {token}"
         if "\ufffd" in token.text:

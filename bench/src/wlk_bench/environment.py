@@ -30,9 +30,10 @@ def describe_platform() -> dict[str, Any]:
 
 
 def detect_versions(distributions: Iterable[str] = ()) -> dict[str, str]:
-    """Return the installed versions of wlk-bench, wlk-core, *distributions* and the frameworks."""
+    """Return the installed versions of this project, *distributions* and the frameworks."""
     versions: dict[str, str] = {}
-    for name in ("wlk-bench", "wlk-core", *distributions, "jiwer", "numpy", *_FRAMEWORKS):
+    ours = ("wlk-bench", "wlk-core", "wlk-live")
+    for name in (*ours, *distributions, "jiwer", "numpy", *_FRAMEWORKS):
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions

@@ -41,7 +41,7 @@ def extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith(("wlk_bench", "wlk_core")):
+        if (error.name or "").startswith(("wlk_bench", "wlk_core", "wlk_live")):
             raise
         raise BenchError(
             f"{error.name} is not installed; install it with: pip install 'wlk-bench[{name}]'"

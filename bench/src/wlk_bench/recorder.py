@@ -184,6 +184,6 @@ def _work_between(before: StreamStats, after: StreamStats) -> WorkCounters:
     """Return the work between two readings of the counters of a stream."""
     counts: dict[str, int | None] = {}
     for field in attrs.fields(WorkCounters):
-        start, stop = getattr(before, field.name), getattr(after, field.name)
-        counts[field.name] = None if stop is None else stop - (start or 0)
+        earlier, later = getattr(before, field.name), getattr(after, field.name)
+        counts[field.name] = None if later is None else later - (earlier or 0)
     return WorkCounters(**counts)

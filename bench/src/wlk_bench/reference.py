@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import attrs
 
 from wlk_bench.errors import DataError
 
 
-def _check_span(instance: Any, _attribute: object, end: float) -> None:
-    sign = "<" if isinstance(instance, ReferenceTurn) else "<="  # a word may have no length
-    if not 0 <= instance.start <= end < math.inf or (sign == "<" and instance.start == end):
-        raise DataError(
-            f"expected 0 <= start {sign} end in seconds for {attrs.astuple(instance)[0]!r}, "
-            f"got {instance.start} to {end}; correct the reference"
-        )
+def _check_span(span: ReferenceWord | ReferenceSegment, _attribute: object, end: float) -> None:
+    if not 0 <= span.start <= end < math.inf:
+        raise _wrong_span("0 <= start <= end", span.text, span.start, end)
+
+
+def _check_turn(turn: ReferenceTurn, _attribute: object, end: float) -> None:
+    """Check the span of a turn, which unlike that of a word cannot be empty."""
+    if not 0 <= turn.start < end < math.inf:
+        raise _wrong_span("0 <= start < end", turn.speaker, turn.start, end)
+
+
+def _wrong_span(expected: str, name: str, start: float, end: float) -> DataError:
+    return DataError(
+        f"expected {expected} in seconds for {name!r}, got {start} to {end}; correct the reference"
+    )
 
 
 @attrs.frozen
@@ -43,7 +50,7 @@ class ReferenceTurn:
 
     speaker: str
     start: float
-    end: float = attrs.field(validator=_check_span)
+    end: float = attrs.field(validator=_check_turn)
 
 
 @attrs.frozen(kw_only=True)

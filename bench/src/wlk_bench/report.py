@@ -119,7 +119,8 @@ def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         ("first text committed after", latency["first_commit"]["aware"], "p50 p90"),
         ("last text committed after", latency["finalisation"]["aware"], "p50 p90"),
     ):
-        yield label, delays and ", ".join(f"{name} {_s(delays[name])}" for name in names.split())
+        if delays:
+            yield label, ", ".join(f"{name} {_s(delays[name])}" for name in names.split())
     yield "share of words measured", None if coverage is None else f"{100 * coverage:.1f} %"
     for name, label in (("long_yaal", "LongYAAL"), ("laal", "LAAL")):
         lag = summary["lagging"][name]
@@ -129,10 +130,12 @@ def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
 
 
 def _stability(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    erased, held = (summary["stability"][name] for name in ("normalised_erasure", "hold_back"))
+    erased = summary["stability"]["normalised_erasure"]
+    held = summary["stability"]["hold_back"]
     flushes, times = summary["flushes"], summary["word_times"]
     yield "normalised erasure", None if erased is None else f"{erased:.3f}"
-    yield "hold-back", held and f"p50 {_s(held['p50'])}, p90 {_s(held['p90'])}"
+    if held:
+        yield "hold-back", f"p50 {_s(held['p50'])}, p90 {_s(held['p90'])}"
     if flushes:
         missing = f"{flushes['missing_words']} at {flushes['count']} flushes"
         yield "words missing at flushes", missing

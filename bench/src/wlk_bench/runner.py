@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 import hashlib
 import json
-import math
 import re
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -62,7 +61,8 @@ def run_benchmark(
         wer = ErrorCounts.total(each.words for each in scores.values()).rate
         percent = "-" if wer is None else f"{100 * wer:.2f} %"
         busy = sum(each.busy_seconds for each in scores.values())
-        rtf = busy / (sum(each.audio_seconds for each in scores.values()) or math.inf)
+        audio_seconds = sum(each.audio_seconds for each in scores.values())
+        rtf = busy / audio_seconds if audio_seconds else 0.0
         observe(f"{len(scores)}/{len(paths)}  WER {percent}  RTF {rtf:.3f}  {scored.id}")
 
     for path in paths.values():

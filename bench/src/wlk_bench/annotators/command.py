@@ -85,4 +85,6 @@ def annotator(
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
-    return f"{value:.3f}" if isinstance(value, float) else "-" if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return "-" if value is None else str(value)

@@ -97,7 +97,8 @@ def play(
     annotator.reset()
     tokens = (ASRToken(each.start, each.end, f" {each.text}") for each in sample.reference.words)
     words: Any = KnownWords(tokens)
-    session = Session(words, gate=silence_gate(), **{kind.replace("-", "_"): annotator})
+    parameter = kind.replace("-", "_")  # as Session names it
+    session = Session(words, gate=silence_gate(), **{parameter: annotator})
     events: list[TimedEvent] = []
 
     def record(call: Callable[[], list[Event]]) -> None:

@@ -50,8 +50,10 @@ def diarization_errors(
     Detected and reference speakers are paired one to one, so as to share as much time as possible.
     """
     borders = [time for each in turns for time in (each.start, each.end)]
-    ordered = sorted(turns, key=lambda turn: turn.start)
-    changes = [t for a, b in pairwise(ordered) if a.speaker != b.speaker for t in (a.end, b.start)]
+    changes: list[float] = []  # the end of one speaker's turn and the start of the next one's
+    for before, after in pairwise(sorted(turns, key=lambda turn: turn.start)):
+        if before.speaker != after.speaker:
+            changes += [before.end, after.start]
     left_out = [(time - collar / 2, time + collar / 2) for time in borders]
     near = [(time - NEAR_SECONDS, time + NEAR_SECONDS) for time in changes]
     ends = [time for each in spans for time in (each.start, each.end)]
@@ -101,7 +103,8 @@ def figures(played: Played) -> dict[str, Any]:
         delays += [label.audio_time - label.span.end for label in labels]
         for collar, scored in errors.items():
             scored.append(diarization_errors(sample.turns, spans, collar))
-        complete += len({t.speaker for t in sample.turns}) == len({s.speaker for s in spans})
+        if len({turn.speaker for turn in sample.turns}) == len({span.speaker for span in spans}):
+            complete += 1
     return {
         "with the true number of speakers": complete,
         **{f"DER, collar of {collar:g} s": _pooled(scored) for collar, scored in errors.items()},

@@ -21,25 +21,27 @@ def figures(played: Played) -> dict[str, Any]:
     """
     pairs: list[tuple[str, str]] = []
     delays: list[float] = []
-    words = once = 0
+    words = translated_once = 0
     for sample, events in played:
-        texts = [(e.wall, e.event.text) for e in events if isinstance(e.event, Translation)]
+        clauses = [(e.wall, e.event.text) for e in events if isinstance(e.event, Translation)]
         commits = [(e.wall, e.event.tokens) for e in events if isinstance(e.event, Commit)]
         spoken = [(wall, token) for wall, tokens in commits for token in tokens]
-        for wall, text in texts:
-            ends = [at for at, token in spoken if token.end <= text.end]
-            delays.append(wall - max(ends, default=wall))
+        for wall, clause in clauses:
+            commit_times = [time for time, token in spoken if token.end <= clause.end]
+            delays.append(wall - max(commit_times, default=wall))
         for _, token in spoken:
+            around = [c for _, c in clauses if c.start <= token.start and token.end <= c.end]
             words += 1
-            holds = [text.start <= token.start and token.end <= text.end for _, text in texts]
-            once += sum(holds) == 1
-        pairs.append((" ".join(text.text for _, text in texts), sample.translation))
-    known = [pair for pair in pairs if pair[1]]
-    translations, references = [text for text, _ in known], [[text for _, text in known]]
+            if len(around) == 1:
+                translated_once += 1
+        pairs.append((" ".join(clause.text for _, clause in clauses), sample.translation))
+    known = [(text, reference) for text, reference in pairs if reference]
+    translations = [text for text, _ in known]
+    references = [[reference for _, reference in known]]
     return {
         "chrF": corpus_chrf(translations, references).score if known else None,
         "BLEU": corpus_bleu(translations, references).score if known else None,
         "delay after the commit of a clause": Distribution.figures(delays, "p50", "p90", "max"),
         "words": words,
-        "words in one translation": once,
+        "words in one translation": translated_once,
     }

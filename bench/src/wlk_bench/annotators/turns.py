@@ -33,6 +33,11 @@ class Pause:
     end: float
     ends: tuple[float, ...]  #: ends of turns in the reference that lie in this pause
 
+    @property
+    def seconds(self) -> float:
+        """The length of the pause."""
+        return self.end - self.start
+
 
 #: For each pause, the seconds from its start until it was taken for an end; None if it never was.
 Ended: TypeAlias = dict[Pause, float | None]
@@ -57,27 +62,32 @@ def pauses_of(sample: Sample) -> list[Pause]:
 def figures(played: Played) -> dict[str, Any]:
     """Return the figures of a detector and of SILENCES: fractions, and seconds of audio."""
     recordings: list[Ended] = []
-    waited = lost = 0
+    ends_by_silence = ends_without_pause = 0
     for sample, events in played:
         ended: Ended = dict.fromkeys(pauses_of(sample))
-        lost += len({*sample.ends}.difference(*(pause.ends for pause in ended)))
+        ends_in_pauses = {time for pause in ended for time in pause.ends}
+        ends_without_pause += len(set(sample.ends) - ends_in_pauses)
         endpoints = [each.event for each in events if isinstance(each.event, Endpoint)]
         for event, pause in product(endpoints, ended):
             if event.reason != "end" and pause.start <= event.time <= pause.end:
                 ended[pause] = event.audio_time - pause.start
-                waited += bool(pause.ends) and event.reason == "silence"
+                if pause.ends and event.reason == "silence":
+                    ends_by_silence += 1
         recordings.append(ended)
     pauses = [pause for each in recordings for pause in each]
-    inside = sorted((p.end - p.start for p in pauses if not p.ends), reverse=True)
-    falls = sum(d is not None for each in recordings for p, d in each.items() if not p.ends)
+    # From the longest to the shortest.
+    inside = sorted((pause.seconds for pause in pauses if not pause.ends), reverse=True)
     rules = {f"silence of {each:g} s": _silence(recordings, each) for each in SILENCES}
-    for length in inside[falls : falls + 1]:  # the shortest with no more false ends
-        rules[f"silence of {length:.2f} s, as safe"] = _silence(recordings, length)
+    false_ends = sum(count for count, _ in _false_ends(recordings))
+    if false_ends < len(inside):
+        # At most `false_ends` pauses are longer, so this rule has no more false ends.
+        seconds = inside[false_ends]
+        rules[f"silence of {seconds:.2f} s, as safe"] = _silence(recordings, seconds)
     return {
         "pauses inside turns": len(inside),
         "ends of turns": len(pauses) - len(inside),
-        "ends without a pause": lost,
-        "ends by the silence of the session": waited,
+        "ends without a pause": ends_without_pause,
+        "ends by the silence of the session": ends_by_silence,
         "detector": _rule(recordings),
         **rules,
     }
@@ -85,16 +95,26 @@ def figures(played: Played) -> dict[str, Any]:
 
 def _silence(recordings: Sequence[Ended], seconds: float) -> dict[str, Any]:
     """Return the figures of the rule that every silence longer than *seconds* ends a turn."""
-    return _rule(
-        [{p: seconds if p.end - p.start > seconds else None for p in each} for each in recordings]
-    )
+
+    def delay(pause: Pause) -> float | None:
+        return seconds if pause.seconds > seconds else None
+
+    return _rule([{pause: delay(pause) for pause in recording} for recording in recordings])
 
 
 def _rule(recordings: Sequence[Ended]) -> dict[str, Any]:
-    inside = [[d is not None for p, d in each.items() if not p.ends] for each in recordings]
-    ends = [delay for each in recordings for p, delay in each.items() if p.ends]
+    delays = [delay for recording in recordings for pause, delay in recording.items() if pause.ends]
     return {
-        "false ends": pooled_rate([(sum(each), len(each)) for each in inside]),
-        "missed ends": ends.count(None),
-        "delay": Distribution.figures((d for d in ends if d is not None), "p50", "mean"),
+        "false ends": pooled_rate(_false_ends(recordings)),
+        "missed ends": delays.count(None),
+        "delay": Distribution.figures((d for d in delays if d is not None), "p50", "mean"),
     }
+
+
+def _false_ends(recordings: Sequence[Ended]) -> list[tuple[int, int]]:
+    """Return, for each recording, its false ends and its pauses inside turns."""
+    counts: list[tuple[int, int]] = []
+    for recording in recordings:
+        delays = [delay for pause, delay in recording.items() if not pause.ends]
+        counts.append((len(delays) - delays.count(None), len(delays)))
+    return counts

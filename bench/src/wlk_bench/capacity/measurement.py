@@ -151,37 +151,41 @@ class Bench:
             for index in range(sessions)
         )
         delays: list[float] = []
-        wall, machine, process = time.monotonic(), machine_cpu_seconds(), time.process_time()
+        wall_start, machine_start = time.monotonic(), machine_cpu_seconds()
+        process_start = time.process_time()
         with self._open(
             sessions, lambda done: delays.extend(run.now - arrival for arrival in done)
         ) as run:
             run.send_at_once(already)
             delays.clear()
-            cpu, began, idle = time.process_time(), run.now, run.idle_seconds
+            cpu_began, began, idle_began = time.process_time(), run.now, run.idle_seconds
             for arrival, index, number in arrivals:
                 run.wait_until(began + arrival)
                 run.send(index, number, began + arrival)
             elapsed = run.now - began
-            busy = elapsed - (run.idle_seconds - idle)
-            if not self.is_cpu_clock:
-                busy = time.process_time() - cpu
+            if self.is_cpu_clock:
+                busy = elapsed - (run.idle_seconds - idle_began)
+            else:
+                busy = time.process_time() - cpu_began
             run.drain(self.drain_seconds)
             memory = resident_bytes()
             delays += [run.now - arrival for each in run.sessions for arrival in each.waiting]
-        wall, process = time.monotonic() - wall, time.process_time() - process
-        machine_after = machine_cpu_seconds()
+        wall = time.monotonic() - wall_start
+        process = time.process_time() - process_start
+        machine_end = machine_cpu_seconds()
+        other_cores = session_bytes = None
+        if machine_start is not None and machine_end is not None:
+            other_cores = max(0.0, (machine_end - machine_start - process) / wall)
+        if self.idle_bytes is not None and memory is not None:
+            session_bytes = max(0, memory - self.idle_bytes) / sessions
         p99 = float(np.percentile(delays, 99))
         return PacedRun(
             sessions=sessions,
             p99_delay=p99,
             p99_lateness=p99 - self.tick_seconds,
             utilisation=min(1.0, busy / (elapsed * self.cores)),
-            other_cores=None
-            if machine is None or machine_after is None
-            else max(0.0, (machine_after - machine - process) / wall),
-            session_bytes=None
-            if self.idle_bytes is None or memory is None
-            else max(0, memory - self.idle_bytes) / sessions,
+            other_cores=other_cores,
+            session_bytes=session_bytes,
         )
 
     def _chunks_in(self, seconds: float) -> int:
@@ -306,7 +310,8 @@ def open_bench(
         "model": model, "language": language, "chunk_seconds": tick, "is_paced": True
     }  # fmt: skip
     config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
-    if "tick_seconds" in {*config.stream_options} - {*config.stream_arguments}:
+    has_default_tick = "tick_seconds" not in config.stream_arguments
+    if "tick_seconds" in config.stream_options and has_default_tick:
         options = (*options, f"tick_seconds={tick:g}")
         config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
     is_cpu_clock = clock == "cpu"
@@ -341,9 +346,10 @@ def _limited_cores(count: int | None) -> Iterator[int]:
     if count is None or count == len(available):
         yield len(available)
         return
-    if count > len(available) or not has_affinity:
-        most = "at most " if has_affinity else ""  # without it a process always uses all cores
-        raise CapacityError(f"expected --cores of {most}{len(available)}, got {count}")
+    if not has_affinity:  # the process always uses all cores
+        raise CapacityError(f"expected --cores of {len(available)}, got {count}")
+    if count > len(available):
+        raise CapacityError(f"expected --cores of at most {len(available)}, got {count}")
     os.sched_setaffinity(0, set(sorted(available)[:count]))
     try:
         yield count

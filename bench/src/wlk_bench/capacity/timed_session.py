@@ -69,8 +69,10 @@ class TimedSession(Session):
                 self._error = event.error
         with self._lock:
             # `has_work` is true for the next chunk too, so it does not show whether one is done.
-            waiting = round(self.backlog_seconds / self._chunk_seconds)
-            done = max(0, len(self._arrivals) - waiting - self.processor.has_backlog)
+            unfinished = round(self.backlog_seconds / self._chunk_seconds)
+            if self.processor.has_backlog:
+                unfinished += 1
+            done = max(0, len(self._arrivals) - unfinished)
             arrivals = self._arrivals[:done]
             del self._arrivals[:done]
         if arrivals:

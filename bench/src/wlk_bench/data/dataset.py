@@ -51,19 +51,21 @@ def load_dataset(
     """
     kind, _, path = text.partition(":")
     language: str | None = "en"
-    normaliser = "english"
+    normaliser = "basic"
     if kind == "digits" and not path:
         # The English normaliser would turn "four two" into "42".
-        samples, normaliser, name = digits(), "basic", "digits"
+        samples, name = digits(), "digits"
     elif kind == "digits":
-        samples, normaliser, name = long_digits(_minutes(path)), "basic", text
+        samples, name = long_digits(_minutes(path)), text
         mode = "chapter"
     elif kind == "librispeech" and path:
         folder = Path(path).expanduser()
         samples, name = librispeech(folder), f"librispeech:{folder.resolve().name}"
+        normaliser = "english"
     elif kind == "manifest" and path:
         file = Path(path).expanduser()
-        samples, name, language, normaliser = manifest(file), f"manifest:{file.name}", None, "basic"
+        samples, name = manifest(file), f"manifest:{file.name}"
+        language = None
     else:
         raise DataError(
             "expected --data digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE; "
@@ -71,7 +73,8 @@ def load_dataset(
         )
     if mode == "chapter":
         samples = join_chapters(samples, reports_pauses=reports_pauses)
-        name += ", pauses as silences" * reports_pauses
+        if reports_pauses:
+            name += ", pauses as silences"
     chosen = sample_evenly(samples, limit)
     if len(chosen) < len(samples):
         name = f"{name}[{len(chosen)} of {len(samples)}]"

@@ -23,10 +23,10 @@ _PER_CHAPTER = 12
 
 def digits() -> tuple[Sample, ...]:
     """
-    Return the clips that ship with wlk-core, then the composed streams; all with exact times.
+    Return the clips that ship with wlk-conformance, then the composed streams, with exact times.
 
-    Audio and words depend only on the release of wlk-core.  Composed streams consist of digits cut
-    from the clips, so the 33 streams of the set are not 33 independent recordings.
+    Audio and words depend only on the release of wlk-conformance.  Composed streams consist of
+    digits cut from the clips, so the 33 streams of the set are not 33 independent recordings.
     """
     clips = [_sample(name, "clips", partial(load_clip, name)) for name in clip_names()]
     composed = [

@@ -13,9 +13,10 @@ manifest is JSON lines, one recording each:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from wlk_bench.data.sample import Sample
 from wlk_bench.errors import DataError
@@ -24,6 +25,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio.decode import audio_duration, decode_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _SHAPE = '{"audio": "file", "text": "words"}'
@@ -62,7 +64,8 @@ def _chapter(transcript: Path) -> list[Sample]:
         if not name:
             continue
         path = transcript.with_name(f"{name}.flac")
-        speaker, chapter = [*name.split("-"), "", ""][:2]
+        speaker, _, rest = name.partition("-")
+        chapter = rest.partition("-")[0]
         samples.append(
             Sample(
                 id=name,
@@ -102,21 +105,19 @@ def manifest(path: Path) -> tuple[Sample, ...]:
 
 def _sample(path: Path, number: int, line: str) -> Sample:
     where = f"line {number} of {path}"
-    expected, got = _SHAPE, cast("Any", line)
-    try:
+    with _reading(_SHAPE, where, line):
         entry: dict[str, Any] = json.loads(line)
         audio = path.parent / entry["audio"]
-        expected, got = '"words" as [word, start, end] in seconds', entry.get("words") or ()
-        words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in got]
-        text = str(entry.get("text") or " ".join(word.text for word in words))
-        expected, got = '"turns" as [speaker, start, end] in seconds', entry.get("turns") or ()
-        turns = tuple(ReferenceTurn(str(who), float(a), float(b)) for who, a, b in got)
-        expected, got = '"ends" as seconds', entry.get("ends") or [turn.end for turn in turns]
-        ends = tuple(map(float, got))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, DataError):
-            raise DataError(f"{where}: {error}") from error
-        raise DataError(f"expected {expected} in {where}, got {str(got)[:60]!r}") from error
+        spans = entry.get("words") or ()
+    with _reading('"words" as [word, start, end] in seconds', where, spans):
+        words = [ReferenceWord(str(word), float(start), float(end)) for word, start, end in spans]
+    text = str(entry.get("text") or " ".join(word.text for word in words))
+    spans = entry.get("turns") or ()
+    with _reading('"turns" as [speaker, start, end] in seconds', where, spans):
+        turns = [ReferenceTurn(str(name), float(start), float(end)) for name, start, end in spans]
+    times = entry.get("ends") or [turn.end for turn in turns]
+    with _reading('"ends" as seconds', where, times):
+        ends = tuple(float(time) for time in times)
     if not audio.is_file():
         raise DataError(f"expected the recording {audio}, which {where} names; correct its path")
     seconds = _seconds(audio)
@@ -129,10 +130,21 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         reference=Reference(text=text, words=tuple(words)),
         group=str(entry.get("group") or "all"),
         speaker=str(entry.get("speaker") or ""),
-        turns=turns,
+        turns=tuple(turns),
         ends=ends,
         translation=str(entry.get("translation") or ""),
     )
+
+
+@contextmanager
+def _reading(expected: str, where: str, got: object) -> Iterator[None]:
+    """Turn a failure to read *got* into an error that names the line and the expected form."""
+    try:
+        yield
+    except DataError as error:  # a span that is out of order
+        raise DataError(f"{where}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"expected {expected} in {where}, got {str(got)[:60]!r}") from error
 
 
 def _seconds(path: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
@@ -88,12 +89,14 @@ def _edits(output: jiwer.WordOutput | jiwer.CharacterOutput, block: int) -> Edit
     edges = [length * index // number for index in range(number + 1)]
     errors = [0] * number
     for step in output.alignments[0]:
+        if step.type == "equal":
+            continue
         if step.type == "insert":
             before = max(0, step.ref_start_idx - 1)
             positions = [before] * (step.hyp_end_idx - step.hyp_start_idx)
         else:
             positions = list(range(step.ref_start_idx, step.ref_end_idx))
-        for position in positions if step.type != "equal" else ():
+        for position in positions:
             errors[min(bisect_right(edges, position), number) - 1] += 1
-    lengths = (edges[index + 1] - edges[index] for index in range(number))
+    lengths = [end - start for start, end in pairwise(edges)]
     return Edits(counts=counts, blocks=tuple(zip(errors, lengths, strict=True)))

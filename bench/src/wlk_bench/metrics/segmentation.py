@@ -112,29 +112,31 @@ def _assigned(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple
         return []
     pairs = soft_alignment(reference, hypothesis)
     rows = _Similarities(hypothesis)
+
+    def similarity(partner: int | None, word: int) -> float:
+        return -math.inf if partner is None else float(rows.of(reference[partner])[word])
+
     assigned: list[tuple[int, int]] = []
-    last: int | None = None
-    ahead: int | None = None
-    gap_end = 0
-    for position, (paired, word) in enumerate(pairs):
-        partner = paired
-        if word is not None and partner is None and position >= gap_end:
-            gap_end = position
-            while gap_end < len(pairs) and pairs[gap_end][0] is None:
-                gap_end += 1
-            following = pairs[gap_end][0] if gap_end < len(pairs) else None
-            before, after = (
-                -math.inf if near is None else rows.of(reference[near])[word]
-                for near in (last, following)
-            )
-            if after > before:
-                partner = ahead = following
-            else:
-                partner, gap_end, ahead = last, position, None
-        elif word is not None and partner is None:
-            partner = ahead
-        if partner is not None and position >= gap_end:
-            last = partner
-        if word is not None and partner is not None:
-            assigned.append((word, partner))
+    previous: int | None = None  # the reference word before this position
+    position = 0
+    while position < len(pairs):
+        partner, word = pairs[position]
+        if partner is not None:
+            if word is not None:
+                assigned.append((word, partner))
+            previous = partner
+            position += 1
+            continue
+        gap_end = position
+        while gap_end < len(pairs) and pairs[gap_end][0] is None:
+            gap_end += 1
+        following = pairs[gap_end][0] if gap_end < len(pairs) else None
+        gap = [each for _, each in pairs[position:gap_end] if each is not None]
+        if following is not None and similarity(following, gap[0]) > similarity(previous, gap[0]):
+            assigned += [(each, following) for each in gap]
+            position = gap_end
+        else:
+            if previous is not None:
+                assigned.append((gap[0], previous))
+            position += 1
     return assigned

@@ -38,8 +38,12 @@ def ticks_of(log: EventLog) -> tuple[Tick, ...]:
             at = event.audio_time
         elif isinstance(event, Call):
             if event.kind == "process_iter" and ticks:
-                last, late = ticks[-1], event.wall + event.duration - event.audio_time
-                ticks[-1] = Tick(last.seconds, last.busy + event.duration, late)
+                last = ticks[-1]
+                ticks[-1] = Tick(
+                    seconds=last.seconds,
+                    busy=last.busy + event.duration,
+                    lateness=event.wall + event.duration - event.audio_time,
+                )
             else:
                 at = max(at, event.audio_time)
     return tuple(tick for tick in ticks if tick.seconds > 0)

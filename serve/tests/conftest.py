@@ -13,6 +13,7 @@ import pytest
 from wlk_conformance.protocols import SilentStream
 from wlk_core.backend import BackendSpec
 from wlk_core.options import Option
+from wlk_core.registry import Registry
 from wlk_core.tokens import ASRToken
 from wlk_serve.models.card import ModelCard
 
@@ -86,8 +87,6 @@ def token():
 @pytest.fixture(scope="session")
 def digits():
     """Return the loaded digits model and its spec, limited to one engine call at a time."""
-    from wlk_core.registry import Registry  # noqa: PLC0415 -- the other tests load no backend
-
     registry = Registry()
     spec = attrs.evolve(registry.spec("faster-whisper"), max_concurrent_calls=1)
     with registry.load_backend("faster-whisper", "digits") as backend:
@@ -103,10 +102,11 @@ def serve_digits(
 
     *digits* is a loaded backend and its spec; the options are `routes` and `listeners`.
     """
-    from wlk_serve.app import Server  # noqa: PLC0415 -- as above
+    from wlk_serve.app import Server  # noqa: PLC0415 -- most tests need no server
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
+    from wlk_serve.protocols import installed_routes  # noqa: PLC0415 -- as above
 
     backend, spec = digits
     ports, is_ready = [], threading.Event()
@@ -125,9 +125,10 @@ def serve_digits(
         bound_sockets("127.0.0.1", 0) as sockets,
     ):
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
-        application = Server(
-            service, admission=admission, limits=limits, routes=options.get("routes")
-        )
+        routes = options.get("routes")
+        if routes is None:
+            routes = installed_routes(Registry())
+        application = Server(service, admission=admission, limits=limits, routes=routes)
         server = DrainingServer(
             application,
             drain_seconds=0.0,

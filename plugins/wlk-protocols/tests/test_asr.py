@@ -243,16 +243,16 @@ def handshake(query, translates_to=None):
 
 def test_a_query_chooses_language_and_mode():
     """By default, they are those of the server."""
-    assert "fr" == ROUTE.open(handshake("language=fr&mode=diff")).settings.language
-    assert "en" == ROUTE.open(handshake("target_language=")).settings.language
-    assert None is ROUTE.open(handshake("language=auto")).settings.language
+    assert "fr" == ROUTE.open(handshake("language=fr&mode=diff")).options.language
+    assert "en" == ROUTE.open(handshake("target_language=")).options.language
+    assert None is ROUTE.open(handshake("language=auto")).options.language
 
 
 def test_a_server_that_translates_does_so_for_every_client():
     """Clients can request its target language or none."""
-    assert ROUTE.open(handshake("target_language=DE", "de")).settings.translates
-    assert ROUTE.open(handshake("", "de")).settings.translates
-    assert not ROUTE.open(handshake("")).settings.translates
+    assert ROUTE.open(handshake("target_language=DE", "de")).options.translates
+    assert ROUTE.open(handshake("", "de")).options.translates
+    assert not ROUTE.open(handshake("")).options.translates
     with pytest.raises(RequestError, match="expected target_language=de or none"):
         ROUTE.open(handshake("target_language=fr", "de"))
 

@@ -156,7 +156,7 @@ def test_audio_after_a_shutdown_opens_no_stream(client):
 def test_a_language_that_was_detected_is_that_of_the_transcript():
     """This applies if neither the model nor the client names a language."""
     client = Session()
-    client.audio.settings = attrs.evolve(client.audio.settings, language=None)
+    client.audio.options = attrs.evolve(client.audio.options, language=None)
     client.send(START, CHUNK, STOP)
     token = ASRToken(0.0, 0.5, " null", detected_language="de")
     messages = client.happen(commit("a"), Commit((token,), 1.0), STOPPED)
@@ -180,7 +180,7 @@ def test_language_and_terms_are_those_of_the_command():
     terms = {"transcript_names": ["Küche"], "transcript_terms": ["wlk"]}
     client.send(("transcribe", {"language": "de", **terms}), START, CHUNK)
 
-    settings = client.audio.settings
+    settings = client.audio.options
     assert ("de", "Küche, wlk") == (settings.language, settings.keyterms)
 
 

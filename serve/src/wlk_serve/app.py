@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 import logging
 import secrets
@@ -24,7 +24,7 @@ from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, error_response
 from wlk_serve.http.admission import Admission, Limits, header_keys, parse_secret_request
 from wlk_serve.ops.running import RunningSessions
-from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute, installed_routes
+from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
 from wlk_serve.transcriptions.route import Upload, body_parts, transcribe_body, transcribe_upload
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from wlk_serve.models.service import Service
     from wlk_serve.ops.metrics import Metrics
+    from wlk_serve.protocols import ProtocolRoute
     from wlk_serve.transcriptions.protocol import Task
 
 _LOGGER = logging.getLogger(__name__)
@@ -64,16 +65,16 @@ class Server:
         self,
         service: Service,
         *,
+        routes: Iterable[ProtocolRoute],
         admission: Admission | None = None,
         limits: Limits | None = None,
-        routes: Iterable[SocketRoute | RecordingRoute | TcpRoute] | None = None,
     ) -> None:
         self._service = service
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
         self.sessions = RunningSessions(self._limits)
         self._metrics = service.metrics
-        protocols = installed_routes() if routes is None else list(routes)
+        protocols = list(routes)
         sockets = SessionSockets(service, self._admission, self.sessions, self._limits)
         #: Connection handlers of protocols with their own ports, by protocol name.
         self.tcp_handlers = {
@@ -162,9 +163,13 @@ class Server:
         key_id, _ = self._admission.identify(keys)
         self.sessions.check(key_id)
         upload = Upload(self._metrics, self._limits, key_id=key_id, protocol=protocol)
-        with self.sessions.entered(upload, key_id), ExitStack() as stack:
-            stack.push(lambda _kind, error, _traceback: upload.finish(error))
-            yield upload
+        with self.sessions.entered(upload, key_id):
+            try:
+                yield upload
+            except BaseException as error:
+                upload.finish(error)
+                raise
+            upload.finish(None)
 
     async def _client_secrets(self, request: Request) -> Response:
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from wlk_core.cli.main import registry_of, run_program
 from wlk_core.cli.options import backend_option, model_option, pairs_option
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
@@ -22,17 +23,17 @@ from wlk_core.untrusted import is_loopback, printable_formatter
 from wlk_live.cli.options import translator_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_serve.app import Server
     from wlk_serve.models.service import Service
+    from wlk_serve.protocols import ProtocolRoute
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
 _PORTS = 65_536
-_ANNOTATORS: tuple[AnnotatorKind, ...] = ("diarizer", "turn-detector")
 _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
 _EXIT_SECONDS = 34.0  # after the drain: 30 to deliver the last words, the rest to join threads
@@ -118,6 +119,13 @@ def serve(
     model: str | None,
     language: str | None,
     pairs: tuple[str, ...],
+    diarizer: str | None,
+    diarizer_pairs: tuple[str, ...],
+    turn_detector: str | None,
+    turn_detector_pairs: tuple[str, ...],
+    translate_to: str | None,
+    translator: str | None,
+    translator_pairs: tuple[str, ...],
     served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
@@ -128,19 +136,13 @@ def serve(
     **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
-    from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
     annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]] = {}
-    for kind in _ANNOTATORS:
-        variable = kind.replace("-", "_")
-        chosen, options = limits.pop(variable), parse_pairs(limits.pop(f"{variable}_pairs"))
-        if chosen is not None:
-            annotators[kind] = chosen, options
-        elif options:
-            raise click.UsageError(f"--{kind}-option needs a {kind}: --{kind} NAME")
+    _add_annotator(annotators, "diarizer", diarizer, diarizer_pairs)
+    _add_annotator(annotators, "turn-detector", turn_detector, turn_detector_pairs)
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -148,28 +150,29 @@ def serve(
             f"without keys the server listens on this machine only, not on {host}; "
             "put a key into an environment variable and name it with --api-key-env"
         )
-    registry = click.get_current_context().find_root().obj or Registry()
+    registry = registry_of()
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
-    translation = TranslatorChoice.of(registry, limits)
+    translation = TranslatorChoice.of(
+        registry,
+        {
+            "translate_to": translate_to,
+            "translator": translator,
+            "translator_pairs": translator_pairs,
+        },
+    )
     admission = Admission.of(keys, origins, is_local=is_local)
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
     from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
-    from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
+    from wlk_serve.protocols import installed_routes  # noqa: PLC0415 -- as above
 
-    routes = installed_routes()
-    ported = sorted(route.protocol for route in routes if isinstance(route, TcpRoute))
-    if unknown := sorted(listens.keys() - set(ported)):
-        raise OptionError(
-            f"no protocol with its own port is called {unknown[0]!r}; "
-            f"installed: {', '.join(ported) or 'none'}"
-        )
-    chosen = {name: value for name, value in limits.items() if value is not None}
-    allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen)
-    url_host = f"[{host}]" if ":" in host else host
+    routes = installed_routes(registry)
+    _check_listens(listens, routes)
+    chosen_limits = {name: value for name, value in limits.items() if value is not None}
+    allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen_limits)
     with (
         bound_sockets(host, port) as sockets,
         ExitStack() as stack,
@@ -184,14 +187,10 @@ def serve(
     ):
 
         def on_ready(bound: int) -> None:
-            # Without this, each full garbage collection scans every object of the libraries and
-            # stops all sessions for 30 ms.
-            gc.collect()
-            gc.freeze()
-            # By default, each system call of the event loop can wait 5 ms for a thread that steps.
-            sys.setswitchinterval(0.001)
-            address = f"http://{url_host}:{bound} ({settings.spec.name}, {service.card.name})"
-            click.echo(f"{_PROGRAM}: ready on {address}", err=True)
+            _favour_the_event_loop()
+            url_host = f"[{host}]" if ":" in host else host
+            model_name = f"{settings.spec.name}, {service.card.name}"
+            click.echo(f"{_PROGRAM}: ready on http://{url_host}:{bound} ({model_name})", err=True)
 
         listeners = {
             name: stack.enter_context(bound_sockets(host, number))
@@ -209,17 +208,52 @@ def serve(
     return 0
 
 
+def _add_annotator(
+    annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]],
+    kind: AnnotatorKind,
+    name: str | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Add the annotator that the flags choose, if any."""
+    options = parse_pairs(pairs)
+    if name is not None:
+        annotators[kind] = name, options
+    elif options:
+        raise click.UsageError(f"--{kind}-option needs a {kind}: --{kind} NAME")
+
+
+def _check_listens(listens: dict[str, int], routes: Iterable[ProtocolRoute]) -> None:
+    """Raise OptionError if --listen names a protocol without a port of its own."""
+    from wlk_serve.protocols import TcpRoute  # noqa: PLC0415 -- not for --help
+
+    known = sorted(route.protocol for route in routes if isinstance(route, TcpRoute))
+    if unknown := sorted(listens.keys() - set(known)):
+        raise OptionError(
+            f"no protocol with its own port is called {unknown[0]!r}; "
+            f"installed: {', '.join(known) or 'none'}"
+        )
+
+
+def _favour_the_event_loop() -> None:
+    """Shorten what holds up the event loop: garbage collection, and threads with the GIL."""
+    # Without this, each full garbage collection scans every object of the libraries and stops all
+    # sessions for 30 ms.
+    gc.collect()
+    gc.freeze()
+    # By default, each system call of the event loop can wait 5 ms for a thread that steps.
+    sys.setswitchinterval(0.001)
+
+
 def run() -> None:
     """Run the command as the program ``wlk-serve`` and exit with its status."""
-    from wlk_core.cli.main import run_program  # noqa: PLC0415 -- which imports this module
-
     run_program(serve, _PROGRAM)
 
 
 def _watch(server: Server, service: Service, drain_seconds: float) -> None:
     # A thread inside an engine call cannot be interrupted, and an orderly shutdown would wait for
     # it.  So the process exits, and a service manager can start another one.
-    deadline, hung_checks = math.inf, 0  # two in a row: a process that was frozen looks hung once
+    deadline = math.inf
+    hung_checks = 0  # two in a row: a process that was frozen looks hung once
     while True:
         time.sleep(_WATCH_SECONDS)
         hung_checks = hung_checks + 1 if service.is_hung else 0

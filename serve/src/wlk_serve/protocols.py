@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 import logging
+import re
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import attrs
 
-from wlk_core.untrusted import reason
+from wlk_core.errors import BackendUnavailable
+from wlk_core.untrusted import reason, shown
 from wlk_live.vad import GateParameters
 from wlk_serve.errors import RequestError, as_request_error, converted, error_response, invalid
 from wlk_serve.http.admission import header_keys
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import StreamSettings
+from wlk_serve.models.stream import StreamOptions
 from wlk_serve.sessions.audio import SegmentEnd, SessionAudio, StreamSegment
 from wlk_serve.sessions.webm import DAMAGED_AUDIO, WEBM_START, WebmDecoder
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
+    from wlk_core.options import PluginSpec
     from wlk_core.registry import Registry
     from wlk_core.tokens import ASRToken
     from wlk_live.session.events import Event
@@ -54,8 +57,8 @@ __all__ = [
     "SessionAudio",
     "SessionInfo",
     "SocketRoute",
+    "StreamOptions",
     "StreamSegment",
-    "StreamSettings",
     "TcpRoute",
     "TranscriptionRequest",
     "WebmDecoder",
@@ -70,9 +73,10 @@ __all__ = [
 Message: TypeAlias = "dict[str, Any]"
 RecordingAnswer: TypeAlias = "Callable[[str, Sequence[ASRToken], float], Message]"
 RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
-Route: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
+ProtocolRoute: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 
 _LOGGER = logging.getLogger(__name__)
+_PATH = re.compile(r"(/[\w.~-]+)+")
 
 
 @attrs.frozen(kw_only=True)
@@ -176,7 +180,7 @@ class Opening:
     Attributes:
         make: returns the object that speaks the protocol.
         card: the model that the session needs.
-        settings: how its first stream is opened.
+        options: how its first stream is opened.
         subprotocol: the one that the server accepts, None for none.
         is_resumable: whether a client that lost its socket may resume the session.  Messages are
             then numbered and acknowledged, see docs/serve.md.
@@ -185,7 +189,7 @@ class Opening:
 
     make: Callable[[SessionAudio, SessionInfo], ClientProtocol]
     card: ModelCard
-    settings: StreamSettings
+    options: StreamOptions
     subprotocol: str | None = None
     is_resumable: bool = False
 
@@ -211,6 +215,12 @@ def _header_keys(connection: HTTPConnection) -> list[str]:
     return header_keys(connection.headers)
 
 
+def _check_path(_route: object, _attribute: object, path: Any) -> None:
+    """Refuse a path here, in the plugin, because it would stop the whole server later."""
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise ValueError(f"expected path as an address such as /v1/listen, got {shown(path)}")
+
+
 @attrs.frozen(kw_only=True)
 class SocketRoute:
     """
@@ -226,7 +236,7 @@ class SocketRoute:
     """
 
     protocol: str
-    path: str
+    path: str = attrs.field(validator=_check_path)
     open: Callable[[Handshake], Opening | Resumption]
     keys: Callable[[HTTPConnection], list[str]] = _header_keys
     refuse: Callable[[RequestError], Response | CloseSocket] = error_response
@@ -247,7 +257,7 @@ class RecordingRoute:
     """
 
     protocol: str
-    path: str
+    path: str = attrs.field(validator=_check_path)
     open: Callable[[Handshake], RecordingRequest]
     keys: Callable[[HTTPConnection], list[str]] = _header_keys
     refuse: Callable[[RequestError], Response] = error_response
@@ -277,23 +287,49 @@ class TcpRoute:
     refuse: Callable[[RequestError], Message]
 
 
-def installed_routes(registry: Registry) -> list[Route]:
+def installed_routes(registry: Registry) -> list[ProtocolRoute]:
     """
     Return the routes of every installed protocol.
 
-    A protocol that cannot be used is logged and left out; the others still serve.
+    A protocol that cannot be used is left out and logged in one line; the others still serve.
     """
-    routes: list[Route] = []
-    for plugin in registry.plugins():
-        if fault := registry.fault(plugin):
-            _LOGGER.error("plugin %s is left out: %s", plugin.distribution, fault)
+    for problem in _problems(registry):
+        _LOGGER.error("%s", problem)
+    routes: list[ProtocolRoute] = []
     for spec in registry.offers("protocol"):
         try:
-            declared = registry.load_object(spec, Callable, "a function")()
-            for route in declared:
-                if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
-                    raise TypeError(f"expected routes, got {route!r}")  # noqa: TRY301
-            routes += declared
-        except Exception as error:  # noqa: BLE001 -- foreign code may raise anything
-            _LOGGER.error("protocol %s is left out: %s", spec.name, reason(error))  # noqa: TRY400 -- one line
+            routes += _routes_of(spec, registry)
+        except BackendUnavailable as error:
+            _LOGGER.error("%s", error)  # noqa: TRY400 -- one line
+    return routes
+
+
+def _problems(registry: Registry) -> Iterable[str]:
+    """Return why plugins that declare a protocol are broken, and which names two of them offer."""
+    usable = registry.offers("protocol")
+    problems = []
+    for plugin in registry.plugins():
+        if plugin.error is not None:
+            if any(name.startswith("protocol.") for name in plugin.names):
+                problems.append(f"plugin {plugin.title} is left out: {plugin.failure}")
+        elif not set(plugin.offers("protocol")) <= set(usable):
+            problems.append(registry.fault(plugin) or "")
+    return dict.fromkeys(problems)  # plugins that offer the same name have the same fault
+
+
+def _routes_of(spec: PluginSpec, registry: Registry) -> list[ProtocolRoute]:
+    """Return the routes of a protocol; raise BackendUnavailable if it cannot be used."""
+    declare = registry.load_object(spec, Callable, "a function")
+    try:
+        with registry.guard():
+            routes = list(declare())
+        for route in routes:
+            if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
+                raise TypeError(f"expected routes, got {shown(route)}")  # noqa: TRY301
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # as in the registry, because a plugin can raise anything
+        (plugin,) = (each for each in registry.plugins() if spec in each.offers("protocol"))
+        failure = attrs.evolve(plugin, error=f"{spec.load}: {reason(error)}").failure
+        raise BackendUnavailable(f"protocol {spec.name} cannot be used: {failure}") from error
     return routes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 import logging
 import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import attrs
 import numpy as np
@@ -63,13 +63,30 @@ class DueTimes:
         return max(self._arrivals[0][1], self._origin + taken - _HALF_A_SAMPLE)
 
 
+class _WaitingStep(NamedTuple):
+    """When the next step of a session should end, and its rank: the lowest goes first."""
+
+    deadline: float
+    rank: float
+
+
+@attrs.define(eq=False)
+class _ThreadGroup:
+    """Worker threads that share their sessions: all of them, or a single one with `same_thread`."""
+
+    has_work: threading.Condition
+    # Of equal ranks, the session that has waited longest goes first: dictionaries keep their order,
+    # and a server has too few sessions for a heap to pay off.
+    waiting: dict[Attachment, _WaitingStep] = attrs.field(factory=dict)
+
+
 @attrs.define(eq=False, kw_only=True)
 class Attachment:
     """A session that a `Scheduler` steps; created by `Scheduler.attach`."""
 
     session: Stepped
-    is_spare: bool
-    lane: int  #: index of the group of threads that step it
+    is_background: bool  #: whether it has no deadline
+    group: _ThreadGroup  #: the threads that step it
     _scheduler: Scheduler
     on_events: Callable[[list[Event]], object]
     due_times: DueTimes
@@ -125,7 +142,7 @@ class Scheduler:
         burst_seconds: how far ahead of real time audio can arrive and still be due on arrival.
         clock: returns seconds, monotonically.
         on_step: called in the stepping thread with the seconds that the step took, unless its
-            session is spare.
+            session is a background one.
 
     """
 
@@ -149,24 +166,22 @@ class Scheduler:
         self._attachments: set[Attachment] = set()
         # The end time and the lateness of each recent step.
         self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
-        lanes = max(1, count) if same_thread else 1
-        # Per lane, the deadline and rank of each waiting session.  The lowest rank goes first, and
-        # among equal ranks the session that has waited longest: dictionaries keep their order, and
-        # a server has too few sessions for a heap to pay off.
-        self._waiting: list[dict[Attachment, tuple[float, float]]] = [{} for _ in range(lanes)]
-        self._work = [threading.Condition(self.lock) for _ in range(lanes)]
         self._step_ended = threading.Condition(self.lock)
         self._stepping: dict[Attachment, float] = {}  # start time of each running step
-        self._threads = [
-            threading.Thread(target=self._run, args=(i % lanes,), name=f"wlk-step-{i}", daemon=True)
-            for i in range(count)
-        ]
-        for thread in self._threads:
+        groups = max(1, count) if same_thread else 1
+        self._groups = [_ThreadGroup(threading.Condition(self.lock)) for _ in range(groups)]
+        self._threads: list[threading.Thread] = []
+        for number in range(count):
+            group = self._groups[number] if same_thread else self._groups[0]
+            name = f"wlk-step-{number}"
+            thread = threading.Thread(target=self._run, args=(group,), name=name, daemon=True)
+            self._threads.append(thread)
             thread.start()
 
     def __len__(self) -> int:
-        """Return the number of attached sessions that are not spare."""
-        return sum(not attachment.is_spare for attachment in list(self._attachments))
+        """Return the number of attached sessions that are not background ones."""
+        live = [each for each in list(self._attachments) if not each.is_background]
+        return len(live)
 
     @property
     def lateness(self) -> float:
@@ -179,14 +194,19 @@ class Scheduler:
         with self.lock:
             since = self.clock() - _WINDOW_SECONDS
             recent = [lateness for ended, lateness in self._steps if ended >= since]
-        return float(np.percentile(recent, 99)) if len(self) and len(recent) >= _MIN_STEPS else 0.0
+        if len(self) == 0 or len(recent) < _MIN_STEPS:
+            return 0.0
+        return float(np.percentile(recent, 99))
 
-    def longest_step(self, *, is_spare: bool) -> float:
+    def longest_step(self, *, is_background: bool) -> float:
         """Return the seconds since the oldest running step of that kind began; 0 if none runs."""
         with self.lock:
             now = self.clock()
-            steps = self._stepping.items()
-            durations = [now - began for each, began in steps if each.is_spare is is_spare]
+            durations = [
+                now - began
+                for attachment, began in self._stepping.items()
+                if attachment.is_background is is_background
+            ]
         return max(durations, default=0.0)
 
     def attach(
@@ -194,14 +214,14 @@ class Scheduler:
         session: Stepped,
         on_events: Callable[[list[Event]], object],
         *,
-        is_spare: bool = False,
+        is_background: bool = False,
     ) -> Attachment:
         """
         Step *session* from now on; until it is over or detached, only the scheduler may step it.
 
         `on_events` is called with one or more events, in order, in the stepping thread; if it
-        raises, the session is detached and the error is logged.  A session that `is_spare` has no
-        deadline: it is stepped only while no other session waits.
+        raises, the session is detached and the error is logged.  A session that `is_background` has
+        no deadline: it is stepped only while no other session waits.
 
         Raises:
             StreamClosed: the scheduler is closed.
@@ -210,11 +230,11 @@ class Scheduler:
         with self.lock:
             if self._is_closed:
                 raise StreamClosed("the scheduler is closed; open a new one")
-            lanes = [attachment.lane for attachment in self._attachments]
+            sizes = Counter(each.group for each in self._attachments)
             attachment = Attachment(
                 session=session,
-                is_spare=is_spare,
-                lane=min(range(len(self._work)), key=lanes.count),
+                is_background=is_background,
+                group=min(self._groups, key=lambda group: sizes[group]),
                 scheduler=self,
                 on_events=on_events,
                 due_times=DueTimes(self._burst),
@@ -226,15 +246,15 @@ class Scheduler:
 
     def step(self) -> bool:
         """Run the step that is due first in the calling thread; return whether there was one."""
-        return any(self._step_lane(lane) for lane in range(len(self._work)))
+        return any(self._step_first(group) for group in self._groups)  # until one has a step
 
     def close(self) -> None:
         """Detach every session after its running step and end the threads; may be called again."""
         with self.lock:
             self._is_closed = True
             attachments = list(self._attachments)
-            for condition in self._work:
-                condition.notify_all()
+            for group in self._groups:
+                group.has_work.notify_all()
         for attachment in attachments:
             self.drop(attachment, waits=True)
         for thread in self._threads:
@@ -250,71 +270,87 @@ class Scheduler:
         """Remove *attachment*; see `Attachment.detach`."""
         with self.lock:
             self._attachments.discard(attachment)
-            self._waiting[attachment.lane].pop(attachment, None)
+            attachment.group.waiting.pop(attachment, None)
             attachment.is_detached = True
             while waits and attachment in self._stepping:
                 self._step_ended.wait()
 
     def enqueue(self, attachment: Attachment) -> None:
         """Queue a step of *attachment* if it has work; the caller holds the lock."""
-        session, waiting = attachment.session, self._waiting[attachment.lane]
+        session, group = attachment.session, attachment.group
         is_ready = attachment in self._attachments and attachment not in self._stepping
         if not is_ready or not session.has_work:
             return
-        if attachment in waiting:
-            deadline, rank = waiting[attachment]
+        if attachment in group.waiting:
+            deadline, rank = group.waiting[attachment]
+        elif attachment.is_background:
+            deadline = rank = math.inf
+            group.has_work.notify()
         else:
-            due = attachment.due_times.due(session.backlog_seconds)
-            deadline = rank = math.inf if attachment.is_spare else due + self._tick
-            self._work[attachment.lane].notify()
-        lead = self._tick if session.is_ending_utterance else 0.0
-        waiting[attachment] = deadline, min(rank, deadline - lead)
+            deadline = rank = attachment.due_times.due(session.backlog_seconds) + self._tick
+            group.has_work.notify()
+        if session.is_ending_utterance:
+            rank = min(rank, deadline - self._tick)
+        group.waiting[attachment] = _WaitingStep(deadline, rank)
 
-    def _run(self, lane: int) -> None:
+    def _run(self, group: _ThreadGroup) -> None:
         while True:
             with self.lock:
-                while not self._waiting[lane] and not self._is_closed:
-                    self._work[lane].wait()
-                if not self._waiting[lane]:
+                while not group.waiting and not self._is_closed:
+                    group.has_work.wait()
+                if not group.waiting:
                     return
-            self._step_lane(lane)
+            self._step_first(group)
 
-    def _step_lane(self, lane: int) -> bool:
-        """Run the step that is due first in *lane*; an error of the session is not raised."""
+    def _step_first(self, group: _ThreadGroup) -> bool:
+        """Run the step of *group* that is due first, if any; session errors are not raised."""
         with self.lock:
-            waiting = self._waiting[lane]
+            waiting = group.waiting
             if not waiting:
                 return False
-            attachment = min(waiting, key=lambda each: waiting[each][1])
-            deadline, _ = waiting.pop(attachment)
+            attachment = min(waiting, key=lambda each: waiting[each].rank)
+            deadline = waiting.pop(attachment).deadline
             began = self._stepping[attachment] = self.clock()
-        now = began
+        ended = began
         try:
-            try:
-                events = attachment.session.step()
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                _LOGGER.warning("a session failed", exc_info=True)
-                events = attachment.session.fail(as_failure(error))
-            now = self.clock()
+            events = _step(attachment.session)
+            ended = self.clock()
             if events and not attachment.is_detached:  # before another thread can step the session
-                try:
-                    attachment.on_events(events)
-                except Exception:  # for example from an event loop that is closed
-                    _LOGGER.exception("the callback of a session raised; the session is detached")
-                    self.drop(attachment, waits=False)
+                self._report(attachment, events)
         finally:  # after Ctrl-C in a program that calls `step`, too
             with self.lock:
-                del self._stepping[attachment]
-                self._step_ended.notify_all()
-                if attachment in self._attachments:
-                    if not attachment.is_spare:
-                        self._steps.append((now, now - deadline))
-                    if attachment.session.is_over:
-                        self._attachments.remove(attachment)
-                    else:
-                        self.enqueue(attachment)
-        if not attachment.is_spare:
-            self._on_step(now - began)
+                self._end_step(attachment, ended, lateness=ended - deadline)
+        if not attachment.is_background:
+            self._on_step(ended - began)
         return True
+
+    def _report(self, attachment: Attachment, events: list[Event]) -> None:
+        try:
+            attachment.on_events(events)
+        except Exception:  # for example from an event loop that is closed
+            _LOGGER.exception("the callback of a session raised; the session is detached")
+            self.drop(attachment, waits=False)
+
+    def _end_step(self, attachment: Attachment, ended: float, lateness: float) -> None:
+        """Count a step, and queue the next one of its session; the caller holds the lock."""
+        del self._stepping[attachment]
+        self._step_ended.notify_all()
+        if attachment not in self._attachments:
+            return
+        if not attachment.is_background:
+            self._steps.append((ended, lateness))
+        if attachment.session.is_over:
+            self._attachments.remove(attachment)
+        else:
+            self.enqueue(attachment)
+
+
+def _step(session: Stepped) -> list[Event]:
+    """Run a step; if the session fails, end it."""
+    try:
+        return session.step()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        _LOGGER.warning("a session failed", exc_info=True)
+        return session.fail(as_failure(error))

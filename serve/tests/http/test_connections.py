@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from wlk_serve.http.server import _WebSocket
-from wlk_serve.sessions.turns import LongTurns
+from wlk_serve.sessions.blocking_work import BlockingWork
 
 HELLO = b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: secret\r\n"
 UPGRADE = (
@@ -56,7 +56,7 @@ def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
         config.load()
         loop = Mock(time=Mock(return_value=0.0), create_task=run_nothing)
-        connection = _WebSocket(config, ServerState(), {}, loop, joins=LongTurns(loop.time))
+        connection = _WebSocket(config, ServerState(), {}, loop, joins=BlockingWork(loop.time))
         transport = Mock(get_extra_info=lambda _name: None, is_closing=lambda: False)
         connection.connection_made(transport)
         return connection

@@ -24,11 +24,11 @@ from wlk_live.config import Settings, choose_settings
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service, loaded_service
-from wlk_serve.models.stream import StreamSettings
+from wlk_serve.models.stream import StreamOptions
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
-CONFIG = StreamSettings(language="en", leaves_out_pauses=False)
+CONFIG = StreamOptions(language="en", leaves_out_pauses=False)
 
 
 class ClosedProcessor:
@@ -131,7 +131,7 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
         audio_time=0.0, backlog_seconds=0.0, has_work=True, is_over=True,
         is_ending_utterance=False, step=long_call,
     )  # fmt: skip
-    service._scheduler.attach(recording, nothing, is_spare=True)
+    service._scheduler.attach(recording, nothing, is_background=True)
     assert running.wait(WAIT)
 
     def check():
@@ -262,7 +262,7 @@ def test_a_recording_waits_for_a_client_that_reads_nothing(
 
     def wait_until_idle():
         with scheduler.lock:
-            while scheduler._stepping or scheduler._waiting[0]:
+            while scheduler._stepping or scheduler._groups[0].waiting:
                 scheduler._step_ended.wait(WAIT)
 
     async def run():

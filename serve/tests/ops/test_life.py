@@ -18,7 +18,7 @@ pytest.importorskip("faster_whisper")
 
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service
-from wlk_serve.models.stream import StreamSettings
+from wlk_serve.models.stream import StreamOptions
 
 pytestmark = pytest.mark.slow
 UPDATE = json.dumps({"type": "session.update", "session": {}})
@@ -79,7 +79,7 @@ def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
     backend, spec = digits
 
     async def opened(service):
-        stream = await service.open_stream(StreamSettings(), lambda _stream, _events: None)
+        stream = await service.open_stream(StreamOptions(), lambda _stream, _events: None)
         freed = weakref.ref(stream.session)
         stream.close()
         return stream, freed

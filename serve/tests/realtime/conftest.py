@@ -22,7 +22,7 @@ class OpenedProtocol:
     def __init__(self, card, open_stream):
         self._open_stream = open_stream
         config, info = default_config(card), SessionInfo(id="0", card=card)
-        self.audio = SessionAudio(config.stream_settings())
+        self.audio = SessionAudio(config.stream_options())
         self._protocol = RealtimeProtocol(self.audio, info, config=config)
         self.begin, self.end = self._protocol.begin, self._protocol.end
 
@@ -31,7 +31,7 @@ class OpenedProtocol:
         answers = self._protocol.receive(data)
         while self.audio.is_waiting:
             if self.audio.open_segment is None:
-                self.audio.open(self._open_stream(self.audio.settings))
+                self.audio.open(self._open_stream(self.audio.options))
             self.audio.proceed()
         return answers
 

@@ -209,7 +209,7 @@ def test_binary_audio_is_an_append(protocol, client, streams):
     assert (("receive", 80), 80, 8000) == (
         streams[0].calls[0],
         protocol.audio.samples,
-        protocol.audio.settings.rate,
+        protocol.audio.options.rate,
     )
 
 

@@ -40,7 +40,7 @@ def test_semantic_vad_is_the_turn_detector_of_the_server(card):
         config = update_config(config, {"audio": {"input": {"turn_detection": detection}}}, card)
         shown = config.record()["audio"]["input"]["turn_detection"]
         assert (kind, ("audio.input.turn_detection.eagerness",)) == (shown["type"], config.ignored)
-        settings = config.stream_settings()
+        settings = config.stream_options()
         found.append((settings.detects_turns, settings.gate.silence_seconds))
 
     assert [(True, 1.2), (False, 0.5)] == found
@@ -82,7 +82,7 @@ def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
         attrs.evolve(card, spec=spec),
     )
 
-    assert "wlk, Silero" == config.stream_settings().keyterms
+    assert "wlk, Silero" == config.stream_options().keyterms
     assert ["wlk", "Silero"] == config.record()["audio"]["input"]["transcription"]["keywords"]
 
 

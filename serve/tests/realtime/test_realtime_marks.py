@@ -39,7 +39,7 @@ def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, 
         streams[0], [Commit((first,), 1.0), marked("a", token(" one", 0.6, 0.7)), marked("b")]
     )
 
-    assert not streams[0].settings.leaves_out_pauses
+    assert not streams[0].options.leaves_out_pauses
     assert FORMAT == updated["session"]["audio"]["input"]["format"]
     assert [("receive", 64_000), ("mark", "a")] == streams[0].calls
     a, b = [message for message in messages if message["type"] == "wlk.marked"]

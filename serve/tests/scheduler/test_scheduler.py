@@ -149,7 +149,7 @@ def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_unga
 
     def hang():
         clock.now += 1000
-        lasted.append(scheduler.longest_step(is_spare=False))
+        lasted.append(scheduler.longest_step(is_background=False))
         return []
 
     session.step = hang
@@ -158,7 +158,7 @@ def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_unga
         scheduler.step()
 
         assert [1000] == lasted == reported
-        assert 0 == scheduler.longest_step(is_spare=False)
+        assert 0 == scheduler.longest_step(is_background=False)
 
 
 def test_the_lateness_of_the_last_ten_seconds_is_measured(
@@ -204,19 +204,19 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
         scheduler.attach(open_ungated(), consumer)
 
 
-def test_a_spare_session_is_stepped_while_no_other_one_waits(
+def test_a_background_session_is_stepped_while_no_other_one_waits(
     *, new_consumer, manual, clock, open_ungated, speech, text
 ):
     """Uploaded recordings share the time that live sessions leave."""
-    spare, live = [open_ungated(), open_ungated()], open_ungated()
-    consumers = [new_consumer() for _ in spare]
-    for session, consumer in zip(spare, consumers, strict=True):
+    background, live = [open_ungated(), open_ungated()], open_ungated()
+    consumers = [new_consumer() for _ in background]
+    for session, consumer in zip(background, consumers, strict=True):
         session.receive(speech)
         session.end_audio()
-        manual.attach(session, consumer, is_spare=True)
+        manual.attach(session, consumer, is_background=True)
     attachment = manual.attach(live, new_consumer())
     before = [manual.step(), manual.step()]
-    left = [session.backlog_seconds for session in spare]
+    left = [session.backlog_seconds for session in background]
     clock.now += 1000.0
     live.receive(speech)
     attachment.notify()
@@ -224,7 +224,7 @@ def test_a_spare_session_is_stepped_while_no_other_one_waits(
         manual.step()
 
     assert [True, True] == before
-    assert left == [session.backlog_seconds for session in spare]
+    assert left == [session.backlog_seconds for session in background]
     assert 1 == len(manual)
     run(manual)
     assert [text, text] == [consumer.text for consumer in consumers]

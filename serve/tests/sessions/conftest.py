@@ -16,8 +16,8 @@ from wlk_serve.ops.metrics import Metrics
 from wlk_serve.protocols import Opening
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
+from wlk_serve.sessions.blocking_work import BlockingWork
 from wlk_serve.sessions.session import ClientSession
-from wlk_serve.sessions.turns import LongTurns
 
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
@@ -59,13 +59,13 @@ def open_session(card, open_stream, monkeypatch):
 
     def open_session(*, open_stream=open_at_once, is_resumable=False, **calls):
         service = SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream)
-        service.long_turns = LongTurns()
+        service.blocking_work = BlockingWork()
         return ClientSession(
             service,
             Opening(
                 make=partial(RealtimeProtocol, config=default_config(card)),
                 card=card,
-                settings=default_config(card).stream_settings(),
+                options=default_config(card).stream_options(),
                 is_resumable=is_resumable,
             ),
             protocol="realtime",

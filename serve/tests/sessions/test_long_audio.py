@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from wlk_core import AudioFormatError
-from wlk_serve.models.stream import StreamSettings
+from wlk_serve.models.stream import StreamOptions
 from wlk_serve.sessions.audio import SessionAudio
-from wlk_serve.sessions.turns import LongTurns
+from wlk_serve.sessions.blocking_work import BlockingWork
 
 from .conftest import SECOND, turns
 
@@ -34,7 +34,7 @@ def run(open_session, open_stream):
         session = open_session(open_stream=open_idle, is_resumable=True)
         queue = session.begin()
         for message in messages:
-            async with session._service.long_turns.taken():  # by another session
+            async with session._service.blocking_work.turn():  # by another session
                 receiving = asyncio.create_task(session.receive(queue, message))
                 await turns()
                 interrupt(session, queue)
@@ -86,7 +86,7 @@ def test_a_commit_that_follows_in_the_same_message_ends_the_whole_of_it(run):
 
 def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
     """No part before the bad sample is taken either."""
-    audio = SessionAudio(StreamSettings(encoding="f32le"))
+    audio = SessionAudio(StreamOptions(encoding="f32le"))
     samples = np.zeros(48_000, dtype=np.float32)
     samples[-1] = np.nan
     with pytest.raises(AudioFormatError, match="at sample 47999 of 48000"):
@@ -104,11 +104,11 @@ def test_a_clear_drops_long_audio_that_came_before_it(run, streams):
 
 def test_a_refusal_costs_no_part_of_a_sample(open_stream):
     """Losing a byte would shift all bytes after it, and make them noise."""
-    audio = SessionAudio(StreamSettings())
+    audio = SessionAudio(StreamOptions())
     audio.append(bytes(3))
     audio.drop_waiting()  # no stream could be opened
     audio.append(b"\1\2\3")
-    audio.open(stream := open_stream(audio.settings))
+    audio.open(stream := open_stream(audio.options))
     audio.proceed()
 
     assert (2, [("receive", 4)]) == (audio.samples, stream.calls)
@@ -120,7 +120,7 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
     async def run():
         session = open_session()
         session._protocol.receive = lambda data: session.audio.append(data) or []
-        session.audio.settings = StreamSettings(encoding="f32le")
+        session.audio.options = StreamOptions(encoding="f32le")
         queue = session.begin()
         await session.receive(queue, np.full(4, np.nan, dtype=np.float32).tobytes())
         return [json.loads(text) for _, text in queue._messages]
@@ -133,8 +133,8 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
 def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, monkeypatch):
     """Live clients do not wait behind clients that send recordings."""
     monkeypatch.undo()
-    audio = SessionAudio(StreamSettings())
-    audio.open(stream := open_stream(audio.settings))
+    audio = SessionAudio(StreamOptions())
+    audio.open(stream := open_stream(audio.options))
     audio.append(bytes(2 * 32_000))
     audio.append(bytes(3 * 32_000))
     while audio.is_waiting:
@@ -148,7 +148,7 @@ def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, mo
 def test_after_a_piece_of_long_work_others_have_twice_its_time(took, seconds):
     """There is no pause after a short piece, and no pause exceeds a tenth of a second."""
     clock = Mock(return_value=0.0)
-    turns = LongTurns(clock)
+    turns = BlockingWork(clock)
     with turns.measured():
         clock.return_value = took
 

@@ -68,7 +68,7 @@ def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
     async def run():
         session = open_session()
         queue = session.begin()
-        async with session._service.long_turns.taken():  # by another session
+        async with session._service.blocking_work.turn():  # by another session
             receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND))
             await turns()
             waits = session._protocol._takes_binary and session.audio.samples == 0
@@ -87,7 +87,7 @@ def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
 
     async def run():
         session, _, receiving = await opening(open_session, opener, MANUAL, APPEND)
-        session.audio.change(attrs.evolve(session.audio.settings, prompt="digits"))
+        session.audio.change(attrs.evolve(session.audio.options, prompt="digits"))
         opener.begun[0].set_result(None)
         await turns()
         opener.begun[1].set_result(None)
@@ -108,7 +108,7 @@ def test_a_session_that_ends_while_it_waits_opens_no_stream(open_session, opener
         session, queue, receiving = await opening(open_session, opener, APPEND)
         opener.begun[0].set_result(None)
         await receiving
-        session.audio.change(attrs.evolve(session.audio.settings, prompt="digits"))
+        session.audio.change(attrs.evolve(session.audio.options, prompt="digits"))
         end = AsyncMock(side_effect=lambda seconds: seconds and session.close())
         monkeypatch.setattr(asyncio, "sleep", end)
         await asyncio.wait_for(receive(session, queue, APPEND), timeout=10)

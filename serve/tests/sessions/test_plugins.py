@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from importlib import metadata
 import json
 from pathlib import Path
-import re
 import socket
 from types import ModuleType, SimpleNamespace
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from wlk_serve.protocols import TcpRoute, installed_routes
 from wlk_serve.sessions import sockets
 
 ROOT = Path(__file__).resolve().parents[3]
+TEMPLATE = ROOT / "examples/template/protocol/src/{{ package }}/routes.py.jinja"
 TOKENS = [CodedToken(number, 4 * number, 3) for number in range(1, 9)]
 SAMPLES = encode(TOKENS, cells=40)
 AUDIO = SAMPLES.tobytes()
@@ -33,11 +34,11 @@ WAIT = 60.0  # seconds after which a test that waits has failed
 
 @pytest.fixture(scope="module")
 def hello():
-    """Return the example module in docs/protocols.md."""
-    page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
-    code, _ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    """Return the protocol of the template, which docs/protocols.md shows too."""
+    code = TEMPLATE.read_text(encoding="utf-8")
+    code = code.replace("{{ class_name }}", "Hello").replace("{{ name }}", "hello")
     module = ModuleType("wlk_protocol_hello")
-    exec(code, module.__dict__)  # noqa: S102 -- the project's own page
+    exec(code, module.__dict__)  # noqa: S102 -- the project's own template
     return module
 
 
@@ -47,8 +48,8 @@ def open_session(hello):
 
     def open_session(handshake):
         opening = hello.open_session(handshake)
-        settings = attrs.evolve(opening.settings, encoding="f32le", leaves_out_pauses=False)
-        return attrs.evolve(opening, settings=settings)
+        options = attrs.evolve(opening.options, encoding="f32le", leaves_out_pauses=False)
+        return attrs.evolve(opening, options=options)
 
     return open_session
 
@@ -65,7 +66,7 @@ async def read_message(reader):
 @pytest.fixture(scope="module")
 def routes(hello, open_session):
     """Return the example's protocol over a WebSocket and over TCP."""
-    (route,) = hello.wlk_protocols()
+    (route,) = hello.routes()
     return [
         attrs.evolve(route, open=open_session),
         TcpRoute(
@@ -168,7 +169,7 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
     hello, served, open_session
 ):
     """Clients of other protocols use neither OpenAI's headers nor its errors."""
-    (route,) = hello.wlk_protocols()
+    (route,) = hello.routes()
     route = attrs.evolve(
         route,
         open=open_session,
@@ -238,21 +239,154 @@ def test_a_client_without_http_that_stays_connected_is_left(monkeypatch):
     asyncio.run(close())
 
 
-def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):
-    """The log names the broken plugin."""
+PROTOCOL = """
+from wlk_serve.protocols import SocketRoute
 
-    def fail():
-        raise ZeroDivisionError("a defect")
+def routes():
+    return [SocketRoute(protocol="greet", path="/greet", open=print)]
 
-    no_routes = SimpleNamespace(wlk_protocols=protocols.hookimpl(lambda: [3]))
-    found = [
-        *protocols.metadata.entry_points(group=protocols.ENTRY_POINT_GROUP),
-        SimpleNamespace(name="broken", load=fail),
-        SimpleNamespace(name="wrong", load=lambda: no_routes),
+@hookimpl
+def wlk_protocols():
+    return [
+        PluginSpec(
+            kind="protocol", name="greet", api=1, summary="greets", load=f"{__name__}:routes"
+        )
     ]
-    monkeypatch.setattr("wlk_serve.protocols.metadata.entry_points", lambda **_: [*found])
+"""
 
-    routes = installed_routes()
 
-    assert ["/v1/realtime"] == [route.path for route in routes if route.protocol == "realtime"]
-    assert ["broken", "wrong"] == [record.args[0] for record in caplog.records]
+@pytest.fixture
+def site(site):
+    """Return a site that has the server and its own protocol too."""
+    site.distributions.append(metadata.distribution("wlk-serve"))
+    return site
+
+
+@pytest.fixture
+def served_paths(site, caplog):
+    """Return a function that returns the paths that are served, and the lines of the log."""
+
+    def served_paths():
+        routes = installed_routes(site.registry())
+        return [route.path for route in routes], [record.getMessage() for record in caplog.records]
+
+    return served_paths
+
+
+def install(site, changes=(), *, distribution="wlk-greet"):
+    """Install the protocol "greet"; *changes* are pairs of a text in its module and another."""
+    code = PROTOCOL
+    for old, new in changes:
+        assert old in code
+        code = code.replace(old, new)
+    site.install(distribution, ["protocol.greet"], code)
+
+
+def test_a_protocol_of_another_distribution_is_served_beside_our_own(site, served_paths):
+    """Nothing is logged."""
+    install(site)
+
+    assert served_paths() == (["/greet", "/v1/realtime"], [])
+
+
+IMPORT, RETURN, ROUTE = "from wlk_serve", "return [\n", "return [Socket"
+BROKEN_PLUGINS = {
+    "a broken import": (IMPORT, f"import wlk_absent\n{IMPORT}", "wlk_absent"),
+    "an exit at import": (IMPORT, f"raise SystemExit(3)\n{IMPORT}", "SystemExit: 3"),
+    "a hook that raises": (RETURN, "return 1 / 0 or [\n", "division by zero"),
+    "no list": (RETURN, "return 3 or [\n", "'int' object is not iterable"),
+    "no spec": (RETURN, "return [3] or [\n", "expected protocols from wlk_protocols, got 3"),
+    "another kind": ('kind="protocol"', 'kind="command"', "expected protocols from wlk_protocols"),
+    "an older API": ("api=1", "api=0", "needs plugin API 0, but this wlk-core supports 1 to 1"),
+    "a newer API": ("api=1", "api=2", "needs plugin API 2, but this wlk-core supports 1 to 1"),
+    "an unknown hook": ("wlk_protocols", "wlk_protocol", "no hook is called wlk_protocol"),
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"), BROKEN_PLUGINS.values(), ids=BROKEN_PLUGINS.keys()
+)
+def test_a_broken_plugin_is_one_line_and_one_row(*, site, served_paths, command, old, new, reason):
+    """The line names the distribution, the reason and the remedy; other protocols are served."""
+    install(site, [(old, new)])
+
+    paths, (line,) = served_paths()
+    listed = command("plugins", "--json")
+    (row,) = [row for row in json.loads(listed.out) if row["name"] == "wlk-greet"]
+
+    assert paths == ["/v1/realtime"]
+    assert line.startswith("plugin wlk-greet 0.1.0 is left out: ")
+    assert reason in line
+    assert "pip uninstall wlk-greet" in line
+    assert (listed.status, listed.err) == (0, "")
+    assert (row["status"], row["offers"]) == ("broken", [])
+    assert reason in row["error"]
+
+
+def test_a_hook_that_does_not_return_is_one_line(site, served_paths, monkeypatch):
+    """The server does not wait for it."""
+    monkeypatch.setattr("wlk_core.registry._MAX_IMPORT_SECONDS", 0.1)
+    waits = [("from wlk_serve", "from threading import Event\nfrom wlk_serve")]
+    install(site, [*waits, ("return [\n", "return Event().wait() or [\n")])
+
+    paths, (line,) = served_paths()
+
+    assert paths == ["/v1/realtime"]
+    assert "did not answer within" in line
+
+
+BROKEN_ROUTES = {
+    "an absent module": ("{__name__}:routes", "wlk_absent:routes", "wlk_absent"),
+    "an absent function": ("{__name__}:routes", "{__name__}:paths", "a function 'paths'"),
+    "no function": ("{__name__}:routes", "{__name__}:__name__", "expected a function"),
+    "an error": (ROUTE, "return 1 / 0 or [Socket", "division by zero"),
+    "an exit": (ROUTE, f"raise SystemExit(3)\n    {ROUTE}", "SystemExit: 3"),
+    "nothing": (ROUTE, "return None and [Socket", "not iterable"),
+    "no routes": (ROUTE, "return [3] or [Socket", "expected routes, got 3"),
+    "no address": ('"/greet"', '"greet"', "an address such as /v1/listen, got 'greet'"),
+    "a pattern": ('"/greet"', '"/{greet}"', "an address such as /v1/listen, got '/{greet}'"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), BROKEN_ROUTES.values(), ids=BROKEN_ROUTES.keys())
+def test_a_protocol_without_usable_routes_is_one_line(site, served_paths, old, new, reason):
+    """The line names the protocol, the reason and the distribution; the others are served."""
+    install(site, [(old, new)])
+
+    paths, (line,) = served_paths()
+
+    assert paths == ["/v1/realtime"]
+    assert line.startswith("protocol greet cannot be used: ")
+    assert reason in line
+    assert "pip uninstall wlk-greet" in line
+
+
+def test_routes_may_come_from_a_generator(site, served_paths):
+    """Each is served."""
+    install(site, [(ROUTE, "yield from [Socket")])
+
+    assert served_paths() == (["/greet", "/v1/realtime"], [])
+
+
+def test_a_protocol_that_two_distributions_offer_is_one_line(site, served_paths, command):
+    """Neither is served, because choosing one silently would change answers; each has a row."""
+    install(site)
+    install(site, distribution="wlk-welcome")
+
+    paths, (line,) = served_paths()
+    rows = json.loads(command("plugins", "--json").out)
+
+    assert paths == ["/v1/realtime"]
+    assert line == (
+        "protocol 'greet' is offered by wlk-greet 0.1.0 and wlk-welcome 0.1.0; "
+        "keep one: pip uninstall wlk-welcome"
+    )
+    broken = {row["name"]: row["error"] for row in rows if row["status"] == "broken"}
+    assert broken == {"wlk-greet": line, "wlk-welcome": line}
+
+
+def test_a_broken_plugin_without_a_protocol_is_not_the_business_of_the_server(site, served_paths):
+    """`wlk-core plugins` lists it; the log has lines about protocols only."""
+    site.install("wlk-toy", ["toy"], "raise ImportError('no framework')")
+
+    assert served_paths() == (["/v1/realtime"], [])

@@ -9,7 +9,7 @@ import pytest
 
 from wlk_conformance.protocols import SilentStream
 from wlk_serve.errors import RequestError
-from wlk_serve.models.stream import StreamSettings
+from wlk_serve.models.stream import StreamOptions
 from wlk_serve.sessions.audio import SessionAudio
 from wlk_serve.sessions.messages import ResumeLog
 
@@ -109,7 +109,7 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
 
 def test_audio_that_comes_again_begins_with_a_whole_sample():
     """An incomplete sample from before the loss would shift all later audio by a byte."""
-    audio, stream, received = SessionAudio(StreamSettings()), SilentStream(StreamSettings()), []
+    audio, stream, received = SessionAudio(StreamOptions()), SilentStream(StreamOptions()), []
     stream.receive = received.append
     audio.append(b"\0\1\2\3\4")
     audio.open(stream)

@@ -141,7 +141,7 @@ def test_a_turn_can_be_forced_to_end():
 def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
     """The gate ends speech after the silence that ends a turn."""
     found = query_of(query)
-    gate = found.settings.gate
+    gate = found.options.gate
 
     assert (seconds, eager) == pytest.approx((found.end_seconds, found.eager_seconds), abs=1e-4)
     assert seconds == pytest.approx(gate.silence_seconds, abs=1e-4)
@@ -169,7 +169,7 @@ def test_other_settings_hold_from_the_next_turn():
     session.happen(Commit((token("zero", 0.5),), 0.5))
     change = configure(thresholds={"eot_threshold": 0.9, "eager_eot_threshold": None})
     (answer,) = session.send(change)
-    before = session.audio.settings
+    before = session.audio.options
     session.happen(Endpoint(0.5, "silence", 1.3))
     (other,) = session.send(configure(keyterms=["Silero", "gate"], language_hints="en"))
 
@@ -179,7 +179,7 @@ def test_other_settings_hold_from_the_next_turn():
         answer[name] for name in ("thresholds", "keyterms", "language_hints")
     )
     assert (thresholds, ["Silero", "gate"]) == (other["thresholds"], other["keyterms"])
-    after = session.audio.settings
+    after = session.audio.options
     assert ("wlk", "Silero, gate") == (before.keyterms, after.keyterms)
     assert after.gate.silence_seconds > before.gate.silence_seconds
 
@@ -199,13 +199,13 @@ def test_other_settings_hold_from_the_next_turn():
 def test_wrong_settings_change_nothing(fields):
     """The answer has a code, and says what was expected."""
     session = open_session()
-    before = session.audio.settings
+    before = session.audio.options
     (answer,) = session.send(configure(**fields))
 
     assert "ConfigureFailure" == answer["type"]
     assert answer["code"]
     assert "expected" in answer["description"] or "language" in answer["description"]
-    assert before == session.audio.settings
+    assert before == session.audio.options
 
 
 def test_words_have_times_and_turns_have_languages():

@@ -258,9 +258,9 @@ def test_a_wrong_field_is_refused_before_the_session(query):
 def test_a_query_chooses_language_keyterms_and_pauses():
     """Keywords lose their boost, and endpointing is never shorter than pauses within words."""
     query = query_of("language=en-US&keyterm=wlk&keywords=Silero:2&endpointing=25")
-    gate = query.settings.gate
+    gate = query.options.gate
 
-    assert ("en", "wlk, Silero") == (query.settings.language, query.settings.keyterms)
+    assert ("en", "wlk, Silero") == (query.options.language, query.options.keyterms)
     assert 0.3 == pytest.approx(gate.silence_seconds)
     assert not query_of("endpointing=false").ends_speech
 

@@ -20,7 +20,7 @@ from wlk_serve.protocols import (
     Opening,
     RequestError,
     SocketRoute,
-    StreamSettings,
+    StreamOptions,
     as_request_error,
     converted,
     invalid,
@@ -193,7 +193,7 @@ def _open(handshake: Handshake) -> Opening:
     return Opening(
         make=TranslationProtocol,
         card=card,
-        settings=StreamSettings(rate=_RATE, language=card.language, translates=True),
+        options=StreamOptions(rate=_RATE, language=card.language, translates=True),
     )
 
 

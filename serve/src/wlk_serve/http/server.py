@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from wlk_core.errors import WLKError
-from wlk_serve.sessions.turns import LARGE_MESSAGE, LongTurns
+from wlk_serve.sessions.blocking_work import LARGE_MESSAGE, BlockingWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -69,7 +69,7 @@ class DrainingServer(uvicorn.Server):
         config = uvicorn.Config(
             server.app,
             http="h11",
-            ws=cast("type[asyncio.Protocol]", partial(_WebSocket, joins=LongTurns())),
+            ws=cast("type[asyncio.Protocol]", partial(_WebSocket, joins=BlockingWork())),
             timeout_graceful_shutdown=_LAST_SECONDS,
             backlog=_MAX_ACCEPTED,
             ws_max_size=_MAX_MESSAGE_BYTES,
@@ -125,7 +125,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     _received = 0  # reads since the last ping
 
-    def __init__(self, *args: Any, joins: LongTurns, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, joins: BlockingWork, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._joins = joins  # rations the joining of large messages across all sockets
         self._held: asyncio.TimerHandle | None = None  # resumes reading after the pause for others

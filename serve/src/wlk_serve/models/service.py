@@ -21,10 +21,10 @@ from wlk_live.session import End, Failure, Session
 from wlk_live.vad import silence_gate
 from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import RecordingSession, ServedStream, StreamSettings
+from wlk_serve.models.stream import RecordingSession, ServedStream, StreamOptions
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.sessions.turns import LongTurns
+from wlk_serve.sessions.blocking_work import BlockingWork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -72,12 +72,12 @@ def loaded_service(
 
     """
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
-    loading, options = settings.options
+    loading_options, processor_options = settings.options
     if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
         # With one thread per call, the calls of several sessions run side by side: with tiny.en on
         # two cores, four sessions get their final words after 1.4 s instead of 6.6 s.
-        loading = {"cpu_threads": 1, **loading}
-    settings = attrs.evolve(settings, options=OptionValues(loading, options))
+        loading_options = {"cpu_threads": 1, **loading_options}
+    settings = attrs.evolve(settings, options=OptionValues(loading_options, processor_options))
     with ExitStack() as parts:
         # An annotator that cannot be loaded must fail before the model is loaded and the server is
         # ready.  This first one stays open, so that later ones share the model it has loaded.
@@ -93,7 +93,7 @@ def loaded_service(
             parts.enter_context(closing(openers["translator"](settings.language)))
             card = attrs.evolve(card, translates_to=translation.language)
         backend = parts.enter_context(settings.load(registry))
-        service = Service(backend, card, stream_options=options, openers=openers)
+        service = Service(backend, card, processor_options=processor_options, openers=openers)
         parts.enter_context(closing(service))
         backend.warmup()
         service.probe_model()
@@ -110,7 +110,7 @@ class Service:
     Args:
         backend: the loaded backend.
         card: describes it to clients.
-        stream_options: options with the scope "stream", for every stream.
+        processor_options: options of `Backend.create_processor`, for every stream.
         openers: functions that open annotators, by kind; they may block.  Each session over a
             socket opens its own diarizer, turn detector and, on request, translator (from a
             language, None for the detected one); a recording opens a diarizer on request.
@@ -122,13 +122,13 @@ class Service:
         backend: Backend,
         card: ModelCard,
         *,
-        stream_options: Mapping[str, Any] | None = None,
+        processor_options: Mapping[str, Any] | None = None,
         openers: Mapping[AnnotatorKind, Callable[..., Any]] | None = None,
     ) -> None:
-        self._annotators = dict(openers or {})
+        self._annotator_openers = dict(openers or {})
         self.card = card.declared_by(backend)
         self._backend = backend
-        self._stream_options = dict(stream_options or {})
+        self._processor_options = dict(processor_options or {})
         self.metrics = Metrics()
         self._scheduler = Scheduler(
             workers=card.spec.max_concurrent_calls,
@@ -138,17 +138,17 @@ class Service:
         self.metrics.lateness.set_function(lambda: self._scheduler.lateness)
         # A local model opens a stream in milliseconds; more threads would hold up the event loop.
         threads = 4 if card.spec.preference is not None else _MAX_OPENINGS
-        self._openers = ThreadPoolExecutor(threads, "wlk-open")
-        self._closers = ThreadPoolExecutor(2, "wlk-close")
-        self.long_turns = LongTurns()
+        self._opening_threads = ThreadPoolExecutor(threads, "wlk-open")
+        self._closing_threads = ThreadPoolExecutor(2, "wlk-close")
+        self.blocking_work = BlockingWork()
         self._canary = asyncio.Lock()
         self._canary_result: tuple[float, str | None] = (-math.inf, None)  # end time, problem
 
     def close(self) -> None:
         """Stop every session and wait for the threads."""
         self._scheduler.close()
-        self._openers.shutdown(cancel_futures=True)
-        self._closers.shutdown()
+        self._opening_threads.shutdown(cancel_futures=True)
+        self._closing_threads.shutdown()
 
     def check_load(self) -> None:
         """Raise RequestError while steps of sessions end too late; clients may try again."""
@@ -176,13 +176,13 @@ class Service:
 
     def _can(self, task: str, language: str | None) -> bool:
         with suppress(OptionError), ExitStack() as parts:
-            self._processor(parts, task, language, self._stream_options)
+            self._processor(parts, task, language, self._processor_options)
             return True
         return False
 
     async def open_stream(
         self,
-        settings: StreamSettings,
+        options: StreamOptions,
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
         is_annotated: bool = True,
@@ -201,16 +201,19 @@ class Service:
         """
 
         def make(parts: ExitStack) -> Session:
-            options = self._options(settings)
-            has_turns = is_annotated and settings.detects_turns
+            vad = (options.gate or True) if options.leaves_out_pauses else False
+            has_turns = is_annotated and options.detects_turns
+            processor = self._processor(
+                parts, "transcribe", options.language, self._options_of(options)
+            )
             return Session(
-                self._processor(parts, "transcribe", settings.language, options),
-                gate=silence_gate(settings.leaves_out_pauses and (settings.gate or True)),
+                processor,
+                gate=silence_gate(vad),
                 diarizer=self._annotator(parts, "diarizer") if is_annotated else None,
                 turn_detector=self._annotator(parts, "turn-detector") if has_turns else None,
-                translator=self._translator(parts, settings),
-                encoding=settings.encoding,
-                rate=settings.rate,
+                translator=self._translator(parts, options),
+                encoding=options.encoding,
+                rate=options.rate,
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             )
 
@@ -228,7 +231,7 @@ class Service:
         queue: asyncio.Queue[list[Event]] = asyncio.Queue()
 
         def make(parts: ExitStack) -> RecordingSession:
-            options = self.card.spec.recording_options(self._options(request))
+            options = self.card.spec.recording_options(self._options_of(request))
             session = Session(
                 self._processor(parts, request.task, request.language, options),
                 gate=silence_gate(),
@@ -239,7 +242,7 @@ class Service:
             return RecordingSession(session, pieces, use, lambda: queue.qsize() < _MAX_UNREAD_STEPS)
 
         stream = await self._open(
-            make, lambda _stream, events: queue.put_nowait(events), is_spare=True
+            make, lambda _stream, events: queue.put_nowait(events), is_background=True
         )
         event: Event | None = None
         try:
@@ -258,12 +261,12 @@ class Service:
         make: Callable[[ExitStack], Session | RecordingSession],
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
-        is_spare: bool = False,
+        is_background: bool = False,
     ) -> ServedStream:
         """Open the stream of the session that *make* creates; *make* gets a stack for its parts."""
         # A call of `make` cannot be interrupted: if this task is cancelled meanwhile, the stream is
         # closed as soon as it is open.
-        opening = self._openers.submit(self._create, make)
+        opening = self._opening_threads.submit(self._create, make)
         try:
             stream = await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -274,7 +277,7 @@ class Service:
             attachment = self._scheduler.attach(
                 stream.session,
                 lambda events: loop.call_soon_threadsafe(on_events, stream, events),
-                is_spare=is_spare,
+                is_background=is_background,
             )
         except WLKError:
             stream.close()
@@ -293,14 +296,14 @@ class Service:
             raise as_failure(error) from error
 
     def _annotator(self, parts: ExitStack, kind: AnnotatorKind, *arguments: str | None) -> Any:
-        opener = self._annotators.get(kind)
+        opener = self._annotator_openers.get(kind)
         return None if opener is None else parts.enter_context(closing(opener(*arguments)))
 
-    def _translator(self, parts: ExitStack, settings: StreamSettings) -> Any:
-        if not settings.translates:
+    def _translator(self, parts: ExitStack, options: StreamOptions) -> Any:
+        if not options.translates:
             return None
         try:
-            return self._annotator(parts, "translator", settings.language)
+            return self._annotator(parts, "translator", options.language)
         except WLKError as error:  # such as an unknown language: the session still has its words
             _LOGGER.warning("a session is not translated: %s", error)
             return None
@@ -328,7 +331,7 @@ class Service:
             async with asyncio.timeout(_CANARY_TIMEOUT):
                 await self._run_canary()
         except TimeoutError:
-            is_busy = 0 < self._scheduler.longest_step(is_spare=True) < _MAX_CALL_SECONDS
+            is_busy = 0 < self._scheduler.longest_step(is_background=True) < _MAX_CALL_SECONDS
             return None if is_busy else "no engine call ended in time"
         except Exception:
             _LOGGER.warning("the canary session failed", exc_info=True)
@@ -339,15 +342,15 @@ class Service:
     def is_hung(self) -> bool:
         """Whether an engine call has lasted so long that it will never return."""
         return (
-            self._scheduler.longest_step(is_spare=False) > _MAX_STEP_SECONDS
-            or self._scheduler.longest_step(is_spare=True) > _MAX_CALL_SECONDS
+            self._scheduler.longest_step(is_background=False) > _MAX_STEP_SECONDS
+            or self._scheduler.longest_step(is_background=True) > _MAX_CALL_SECONDS
         )
 
     async def _run_canary(self) -> None:
         queue: asyncio.Queue[list[Event]] = asyncio.Queue()
-        settings = StreamSettings(language=self.card.language, leaves_out_pauses=False)
+        options = StreamOptions(language=self.card.language, leaves_out_pauses=False)
         stream = await self.open_stream(
-            settings, lambda _stream, events: queue.put_nowait(events), is_annotated=False
+            options, lambda _stream, events: queue.put_nowait(events), is_annotated=False
         )
         event: Event | None = None
         try:
@@ -366,13 +369,18 @@ class Service:
         processor = self._backend.create_processor(language=language, task=task, **options)
         return parts.enter_context(closing(processor))
 
-    def _options(self, settings: StreamSettings | TranscriptionRequest) -> dict[str, Any]:
-        texts = {"prompt": settings.prompt, "keyterms": settings.keyterms}
-        return self._stream_options | {name: text for name, text in texts.items() if text}
+    def _options_of(self, request: StreamOptions | TranscriptionRequest) -> dict[str, Any]:
+        """Return the options of the processor for *request*."""
+        options = dict(self._processor_options)
+        if request.prompt:
+            options["prompt"] = request.prompt
+        if request.keyterms:
+            options["keyterms"] = request.keyterms
+        return options
 
     def _close_later(self, close: Callable[[], object]) -> None:
         """Call *close* in a thread and log its error, because nothing waits for it."""
-        self._closers.submit(close).add_done_callback(_log_failure)
+        self._closing_threads.submit(close).add_done_callback(_log_failure)
 
 
 def _close_result(opening: Future[ServedStream]) -> None:

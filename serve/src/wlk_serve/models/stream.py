@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class StreamSettings:
+class StreamOptions:
     """
     How to open a stream.
 

@@ -14,6 +14,7 @@ from wlk_live.config import choose_settings
 from wlk_serve.app import Server
 from wlk_serve.http.admission import Admission, Limits, read_keys
 from wlk_serve.models.service import loaded_service
+from wlk_serve.protocols import installed_routes
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
     from wlk_serve.ray.settings import ReplicaSettings
 
 _TARGET_LOAD = 0.7  # of a replica; leaves room for new sessions while another one starts
-_SPARE_REQUESTS = 16  # beyond the sessions: for the 503 of a full replica and for health checks
+_EXTRA_REQUESTS = 16  # beyond the sessions: for the 503 of a full replica and for health checks
 _GRACE_SECONDS = 60.0  # after the time limit of a session, for its last words
 
 
 async def _forward(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass a request to the server of the replica in this process."""
     if scope["type"] == "lifespan":  # comes before the replica exists, which needs no such events
-        for step in ("startup", "shutdown"):
+        for phase in ("startup", "shutdown"):
             await receive()
-            await send({"type": f"lifespan.{step}.complete"})
+            await send({"type": f"lifespan.{phase}.complete"})
         return
     replica = serve.get_replica_context().servable_object
     await replica.server.app(scope, receive, send)
@@ -69,6 +70,7 @@ class Replica:
         keys = read_keys(settings.api_key_env)
         self.server = Server(
             self._service,
+            routes=installed_routes(registry),
             admission=Admission.of(keys, settings.allow_origins, is_local=not keys),
             limits=Limits(
                 max_sessions=settings.max_sessions, max_session_seconds=settings.session_seconds
@@ -108,9 +110,9 @@ def deployed(settings: ReplicaSettings) -> serve.Application:
     deployment = serve.deployment(
         Replica,
         name="wlk",
-        max_ongoing_requests=settings.max_sessions + _SPARE_REQUESTS,
+        max_ongoing_requests=settings.max_sessions + _EXTRA_REQUESTS,
         # Sockets in Ray's queue get no answer, so the queue is short; clients beyond it get 503.
-        max_queued_requests=_SPARE_REQUESTS,
+        max_queued_requests=_EXTRA_REQUESTS,
         graceful_shutdown_timeout_s=settings.session_seconds + _GRACE_SECONDS,
         health_check_timeout_s=60.0,
         ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},

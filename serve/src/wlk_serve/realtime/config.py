@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from wlk_live.vad import GateParameters
 from wlk_serve.errors import converted, invalid
-from wlk_serve.models.stream import StreamSettings
+from wlk_serve.models.stream import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,10 +87,10 @@ class RealtimeConfig:
     include: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
-    def stream_settings(self) -> StreamSettings:
+    def stream_options(self) -> StreamOptions:
         """Return the settings with which the session opens its streams."""
         vad = self.turn_detection
-        return StreamSettings(
+        return StreamOptions(
             encoding=self.format.encoding,
             rate=self.format.rate,
             language=self.language,

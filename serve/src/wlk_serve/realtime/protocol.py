@@ -202,8 +202,8 @@ class RealtimeProtocol:
                 code="invalid_value",
                 param="session.audio.input.format",
             )
-        settings = new.stream_settings()
-        if settings != self._audio.settings:
+        options = new.stream_options()
+        if options != self._audio.options:
             self._audio.check_change()  # before anything changes: the next audio opens a stream
         if old.turn_detection is None and new.turn_detection is not None and self._uncommitted():
             yield from self._commit()
@@ -211,7 +211,7 @@ class RealtimeProtocol:
             self._committed = self._audio.samples  # the end of the stream completes the open item
         self._config = new
         self._takes_binary = True
-        self._audio.change(settings)  # the next audio may open another stream
+        self._audio.change(options)  # the next audio may open another stream
         self._items.has_logprobs = LOGPROBS in new.include
         yield self._session_message("session.updated")
 
@@ -230,10 +230,10 @@ class RealtimeProtocol:
         segment = self._audio.commit()
         seconds = self._take_uncommitted()
         # With a gate, the endpoint ends the item, because speech may end by itself before that.
-        if segment is None or segment.settings.gate is None:
+        if segment is None or segment.options.gate is None:
             self._commits.append((segment, seconds))
         yield from self._begin_commits()
-        if segment is None:  # a change of settings ended the stream, and all words have come
+        if segment is None:  # a change of options ended the stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
 
@@ -246,7 +246,7 @@ class RealtimeProtocol:
 
     def _apply_event(self, event: Event) -> Iterator[Message]:
         match event:
-            case SpeechStarted() if self._audio.segment.settings.gate is not None:
+            case SpeechStarted() if self._audio.segment.options.gate is not None:
                 yield from self._items.start_speech(event.start)
             case Commit():
                 if MARKS in self._config.include:  # otherwise no mark would ever empty the list
@@ -282,7 +282,7 @@ class RealtimeProtocol:
         yield from self._items.segments()
 
     def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
-        gate = self._audio.segment.settings.gate
+        gate = self._audio.segment.options.gate
         if gate is not None:
             is_silence = event.reason == "silence"
             waited = gate.pre_roll + gate.min_silence if is_silence else 0.0
@@ -292,7 +292,7 @@ class RealtimeProtocol:
 
     def _begin_commits(self) -> Iterator[Message]:
         """Begin the items of the commits before the first segment that has a gate."""
-        ungated = itertools.takewhile(lambda s: s.settings.gate is None, self._audio.segments)
+        ungated = itertools.takewhile(lambda s: s.options.gate is None, self._audio.segments)
         segments = [None, *ungated]
         while self._commits and self._commits[0][0] in segments:
             yield from self._items.commit(self._commits.popleft()[1])

@@ -41,7 +41,7 @@ def _open(handshake: Handshake) -> Opening | Resumption:
     return Opening(
         make=partial(RealtimeProtocol, config=config),
         card=card,
-        settings=config.stream_settings(),
+        options=config.stream_options(),
         subprotocol=subprotocol,
         is_resumable=resume == _NEW,
     )

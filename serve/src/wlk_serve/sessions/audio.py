@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from wlk_live.session.events import Event
-    from wlk_serve.models.stream import ServedStream, StreamSettings
+    from wlk_serve.models.stream import ServedStream, StreamOptions
 
 _MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at least 3 MB
 _WHOLE_SECONDS = 2  # audio up to this length, as live clients send it, is converted in one piece
@@ -41,7 +41,7 @@ class StreamSegment:
 
     Attributes:
         stream: receives the audio.
-        settings: how the stream was opened.
+        options: how the stream was opened.
         offset: session time in seconds at which the stream begins.
         commits: number of the client's commits whose endpoints have not come yet.
         takes_audio: whether the client's audio goes to this stream.
@@ -51,7 +51,7 @@ class StreamSegment:
     """
 
     stream: ServedStream
-    settings: StreamSettings
+    options: StreamOptions
     offset: float
     commits: int = 0
     takes_audio: bool = True
@@ -68,18 +68,18 @@ class SessionAudio:
     """
     The audio of one client, for its protocol to fill; a plain object without I/O.
 
-    The first audio needs a new stream, and so does the first audio after a change of settings or a
+    The first audio needs a new stream, and so does the first audio after a change of options or a
     `clear`, which end the stream.  All events of a stream precede those of the next one; their
     times are on the session's clock.  Opening a stream blocks and converting minutes of audio takes
     long, so the owner does both: calls that come meanwhile wait for `open` and `proceed`.
 
     Args:
-        settings: how the first stream is opened.
+        options: how the first stream is opened.
 
     """
 
-    def __init__(self, settings: StreamSettings) -> None:
-        self.settings = settings  #: how the next stream is opened
+    def __init__(self, options: StreamOptions) -> None:
+        self.options = options  #: how the next stream is opened
         self.samples = 0  #: received by streams
         self.segments: deque[StreamSegment] = deque()  #: those with events to come
         self.is_ended = False  #: whether no more audio is taken
@@ -92,7 +92,7 @@ class SessionAudio:
     @property
     def seconds(self) -> float:
         """The length of the appended audio."""
-        return self._appended / self.settings.rate
+        return self._appended / self.options.rate
 
     @property
     def is_over(self) -> bool:
@@ -111,19 +111,19 @@ class SessionAudio:
         return self.segments[-1] if self.segments and self.segments[-1].takes_audio else None
 
     def check_change(self) -> None:
-        """Raise RequestError if a change of settings would need one stream too many."""
+        """Raise RequestError if a change of options would need one stream too many."""
         if self.open_segment is not None:
             self._check_count()
 
-    def change(self, settings: StreamSettings) -> None:
-        """Use *settings* from now on; after the first audio, encoding and rate must not change."""
-        if settings != self.settings:
-            self.settings = settings
+    def change(self, options: StreamOptions) -> None:
+        """Use *options* from now on; after the first audio, encoding and rate must not change."""
+        if options != self.options:
+            self.options = options
             self._end_segment()
 
     def append(self, data: bytes) -> None:
         """
-        Append one channel of audio, encoded as in the settings; after the end it is dropped.
+        Append one channel of audio, encoded as in the options; after the end it is dropped.
 
         An incomplete sample at the end is kept until the rest of it comes.
 
@@ -133,9 +133,9 @@ class SessionAudio:
 
         """
         data = self._rest + data
-        samples, rest = divmod(len(data), SAMPLE_BYTES[self.settings.encoding])
+        samples, rest = divmod(len(data), SAMPLE_BYTES[self.options.encoding])
         whole = memoryview(data)[: len(data) - rest]
-        if self.settings.encoding == "f32le":
+        if self.options.encoding == "f32le":
             validate_audio(np.frombuffer(whole, np.float32))
         if samples and not self.is_ended:
             self._when_open(partial(self._receive, whole))
@@ -189,13 +189,13 @@ class SessionAudio:
         return bool(self._waiting) and not self.has_failed
 
     def open(self, stream: ServedStream) -> None:
-        """Send audio to *stream*, opened with `settings`, from now on."""
-        offset = self.samples / self.settings.rate
-        self.segments.append(StreamSegment(stream=stream, settings=self.settings, offset=offset))
+        """Send audio to *stream*, opened with `options`, from now on."""
+        offset = self.samples / self.options.rate
+        self.segments.append(StreamSegment(stream=stream, options=self.options, offset=offset))
 
     def proceed(self) -> None:
         """Run waiting actions, up to one part of long audio; an action that raises waits again."""
-        until = self.samples + round(_PART_SECONDS * self.settings.rate)
+        until = self.samples + round(_PART_SECONDS * self.options.rate)
         while self.is_waiting and self.open_segment is not None and self.samples < until:
             waiting, self._waiting = self._waiting, deque()  # collects actions that the action adds
             try:
@@ -259,7 +259,7 @@ class SessionAudio:
             )
 
     def _receive(self, audio: memoryview) -> None:
-        size, rate = SAMPLE_BYTES[self.settings.encoding], self.settings.rate
+        size, rate = SAMPLE_BYTES[self.options.encoding], self.options.rate
         is_long = len(audio) > _WHOLE_SECONDS * rate * size
         part = bytes(audio[: round(_PART_SECONDS * rate) * size] if is_long else audio)
         self.segments[-1].stream.receive(part)

@@ -13,6 +13,7 @@ from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.ops.metrics import SessionFigures
 from wlk_serve.protocols import SessionInfo
 from wlk_serve.sessions.audio import SessionAudio
+from wlk_serve.sessions.blocking_work import LARGE_MESSAGE
 from wlk_serve.sessions.messages import (
     RESUME_SECONDS,
     ResumeLog,
@@ -20,7 +21,6 @@ from wlk_serve.sessions.messages import (
     encode,
     resume_expired,
 )
-from wlk_serve.sessions.turns import LARGE_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ _DELIBERATE = {1000, 1001}  # close codes with which a client ends its session
 # Seconds of undecoded audio at which reading pauses: many, because a ping then waits unread behind
 # the audio, and clients that send a whole recording at once may give up after 20 s without a pong.
 _MAX_WAITING_SECONDS = 400.0
-# Minimum time between openings of a session's streams.  A client that changes settings with every
+# Minimum time between openings of a session's streams.  A client that changes options with every
 # message would otherwise keep opening threads, and so the GIL, busy: /livez took 87 ms, not 33.
 _OPENING_SECONDS = 0.25
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
@@ -82,7 +82,7 @@ class ClientSession:
             expires_at=int(time.time() + limits.max_session_seconds),
             resume=None if token is None else (token, RESUME_SECONDS),
         )
-        self.audio = SessionAudio(opening.settings)
+        self.audio = SessionAudio(opening.options)
         self._protocol = opening.make(self.audio, info)
         self._replaceable = {"wlk.ack", *self._protocol.replaceable}
         self.log = None if token is None else ResumeLog(token, self._replaceable)
@@ -166,7 +166,7 @@ class ClientSession:
         """Apply a message from the socket of *queue*; wait while it opens a stream."""
         is_large = len(data) > LARGE_MESSAGE
         self._last_message = self._loop.time()
-        async with self._service.long_turns.taken() if is_large else nullcontext():
+        async with self._service.blocking_work.turn() if is_large else nullcontext():
             if queue is not self._queue:
                 return  # the client sends it again through its new socket
             before = self.audio.samples
@@ -178,10 +178,10 @@ class ClientSession:
             self._put(answers)
             self._count_audio(before)
         if self.audio.is_waiting:
-            await self._proceed(queue, is_long=is_large)
+            await self._proceed(queue, is_blocking=is_large)
             self._last_message = self._loop.time()
         if self.log is not None and queue is self._queue:
-            self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
+            self._put(self.log.acknowledge(self.audio.samples, self.audio.options.rate))
         self._stop_if_over()
 
     async def give_way(self, queue: SendQueue) -> None:
@@ -191,7 +191,7 @@ class ClientSession:
         while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _proceed(self, queue: SendQueue, *, is_long: bool) -> None:
+    async def _proceed(self, queue: SendQueue, *, is_blocking: bool) -> None:
         """Do what a message left waiting, unless the session ends or changes sockets meanwhile."""
         await asyncio.sleep(0)
         try:
@@ -199,13 +199,13 @@ class ClientSession:
                 if self.audio.open_segment is None:
                     await self._open_stream(queue)
                     continue
-                async with self._service.long_turns.taken() if is_long else nullcontext():
+                async with self._service.blocking_work.turn() if is_blocking else nullcontext():
                     if queue is self._queue:
                         before = self.audio.samples
                         self.audio.proceed()
                         self._count_audio(before)
                 if self.audio.is_waiting:
-                    is_long = True
+                    is_blocking = True
                     await self.give_way(queue)
         except WLKError as error:
             if queue is self._queue and self.audio.is_waiting:
@@ -214,20 +214,20 @@ class ClientSession:
                     self._put(self._protocol.end())
 
     def _count_audio(self, before: int) -> None:
-        self.figures.add_audio((self.audio.samples - before) / self.audio.settings.rate)
+        self.figures.add_audio((self.audio.samples - before) / self.audio.options.rate)
 
     async def _open_stream(self, queue: SendQueue) -> None:
         if (seconds := self._next_opening - self._loop.time()) > 0:
             await asyncio.sleep(seconds)
             return  # `_proceed` checks again: the session may have ended meanwhile
         self._next_opening = self._loop.time() + _OPENING_SECONDS
-        settings = self.audio.settings
-        opened = await self._service.open_stream(settings, self._handle)
-        if queue is self._queue and self.audio.is_waiting and settings == self.audio.settings:
+        options = self.audio.options
+        opened = await self._service.open_stream(options, self._handle)
+        if queue is self._queue and self.audio.is_waiting and options == self.audio.options:
             self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
             self.audio.open(opened)
         else:
-            opened.close()  # the session ended, or the end of a turn changed the settings
+            opened.close()  # the session ended, or the end of a turn changed the options
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close, as the server restarts."""

@@ -1,4 +1,4 @@
-"""The WebSocket ``/asr``: read keys and settings from the handshake, refuse invalid ones."""
+"""The WebSocket ``/asr``: read keys and options from the handshake, refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wlk_serve.protocols import (
     Opening,
     RequestError,
     SocketRoute,
-    StreamSettings,
+    StreamOptions,
     error_response,
     header_keys,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import Handshake
 
-_BAD_KEY, _BAD_SETTINGS = 4401, 4400  # close codes
+_BAD_KEY, _BAD_OPTIONS = 4401, 4400  # close codes
 _KEY_STATUS = 401
 _TEMPORARY = {429, 503}
 _NO_LANGUAGE = {"", "none"}  # values of target_language that forms send for no translation
@@ -37,7 +37,7 @@ def _refuse(error: RequestError) -> Response | CloseSocket:
         return CloseSocket(code=_BAD_KEY)  # before the socket is accepted
     if error.status in _TEMPORARY:  # the page backs off only if the socket was not accepted
         return error_response(error)
-    return CloseSocket(code=_BAD_SETTINGS, message={"type": "error", "error": str(error)})
+    return CloseSocket(code=_BAD_OPTIONS, message={"type": "error", "error": str(error)})
 
 
 def _open(handshake: Handshake) -> Opening:
@@ -57,7 +57,7 @@ def _open(handshake: Handshake) -> Opening:
     return Opening(
         make=partial(AsrProtocol, is_diff=mode == "diff"),
         card=card,
-        settings=StreamSettings(language=code, translates=card.translates_to is not None),
+        options=StreamOptions(language=code, translates=card.translates_to is not None),
     )
 
 

@@ -59,7 +59,7 @@ class FluxProtocol:
 
     A turn starts with its first words and ends with a pause.  It can end eagerly after a shorter
     silence in which the text did not change.  If the text changes after all, the turn is resumed,
-    so that a turn always ends with the transcript of its last eager end.  New settings apply from
+    so that a turn always ends with the transcript of its last eager end.  New options apply from
     the next turn, because they need a new stream.
     """
 
@@ -145,7 +145,7 @@ class FluxProtocol:
         )
 
     def _configure(self, fields: Message) -> Message:
-        """Change the settings that a message names, from the next turn on."""
+        """Change the options that a message names, from the next turn on."""
         try:
             query = self._next_query.configured(fields)
             self._audio.check_change()
@@ -154,12 +154,12 @@ class FluxProtocol:
             return self._message("ConfigureFailure", code=code, description=str(error))
         self._next_query = query
         if self._turn_start is None:
-            self._change_settings()
+            self._change_options()
         return self._message("ConfigureSuccess", **query.record())
 
-    def _change_settings(self) -> None:
+    def _change_options(self) -> None:
         self._query = self._next_query
-        self._audio.change(self._query.settings)
+        self._audio.change(self._query.options)
 
     @property
     def _tokens(self) -> list[ASRToken]:
@@ -206,7 +206,7 @@ class FluxProtocol:
             yield {**message, "trigger": trigger}
             self._turn += 1
         self._turn_start, self._words, self._eager_text, self._marked_text = None, [], None, ""
-        self._change_settings()
+        self._change_options()
 
     def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:
         return self._message(

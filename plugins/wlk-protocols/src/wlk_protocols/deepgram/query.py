@@ -9,7 +9,7 @@ import attrs
 from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
-from wlk_serve.protocols import GateParameters, RequestError, StreamSettings
+from wlk_serve.protocols import GateParameters, RequestError, StreamOptions
 
 if TYPE_CHECKING:
     from wlk_live.audio.pcm import Encoding
@@ -40,7 +40,7 @@ class ListenQuery:
     The supported fields of ``/v1/listen``; others, such as those for formatting, are ignored.
 
     Attributes:
-        settings: how to open streams.
+        options: how to open streams.
         has_interims: whether interim results are sent.
         ends_speech: whether a pause is reported as `speech_final`.
         has_speech_started: whether the beginning of speech is reported.
@@ -50,7 +50,7 @@ class ListenQuery:
 
     """
 
-    settings: StreamSettings
+    options: StreamOptions
     has_interims: bool = False
     ends_speech: bool = True
     has_speech_started: bool = False
@@ -69,10 +69,10 @@ class ListenQuery:
         """
         has_time = query.get("endpointing", "false") not in _BOOLEANS
         endpointing = _integer(query, "endpointing", 0, 60_000) if has_time else None
-        settings = _settings(query, card, None if endpointing is None else endpointing / 1000)
+        options = _options(query, card, None if endpointing is None else endpointing / 1000)
         utterance_end = _integer(query, "utterance_end_ms", *_UTTERANCE_END)
         return cls(
-            settings=settings,
+            options=options,
             has_interims=is_true(query, "interim_results"),
             ends_speech=query.get("endpointing") != "false",
             has_speech_started=is_true(query, "vad_events"),
@@ -93,7 +93,7 @@ class FluxQuery:
     Attributes:
         fields: the fields as received.
         card: the model.
-        settings: how to open streams.
+        options: how to open streams.
         end_seconds: silence after which a turn ends.
         eager_seconds: silence after which it ends eagerly; infinity for never.
         trigger: why turns end, "model" or, if the timeout is shorter, "timeout".
@@ -102,7 +102,7 @@ class FluxQuery:
 
     fields: QueryParams
     card: ModelCard
-    settings: StreamSettings
+    options: StreamOptions
     end_seconds: float
     eager_seconds: float = math.inf
     trigger: str = "model"
@@ -120,11 +120,11 @@ class FluxQuery:
         certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, _EOT_THRESHOLD))
         eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
         seconds = max(_MIN_ENDPOINTING, min(certain, timeout))
-        settings = _settings(query, card, seconds)
+        options = _options(query, card, seconds)
         return cls(
             fields=query,
             card=card,
-            settings=settings,
+            options=options,
             end_seconds=seconds,
             eager_seconds=math.inf if math.isnan(eager) else _silence(eager),
             trigger="timeout" if timeout < certain else "model",
@@ -166,7 +166,7 @@ class FluxQuery:
         return FluxQuery.parse(QueryParams([*kept, *new]), self.card)
 
     def record(self) -> Message:
-        """Return the settings as ConfigureSuccess reports them."""
+        """Return the options as ConfigureSuccess reports them."""
         thresholds: Message = {
             "eot_threshold": float(self.fields.get("eot_threshold", _EOT_THRESHOLD)),
             "eot_timeout_ms": int(self.fields.get("eot_timeout_ms") or _EOT_TIMEOUT),
@@ -188,7 +188,7 @@ def _silence(confidence: float) -> float:
     return math.inf if confidence >= 1 else _HALF_CERTAIN * confidence / (1 - confidence)
 
 
-def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> StreamSettings:
+def _options(query: QueryParams, card: ModelCard, silence: float | None) -> StreamOptions:
     """Return how to open streams, with a gate that ends speech after *silence* seconds."""
     # Without an encoding, the audio is WebM from a browser, which contains its own format.
     name, rate = query.get("encoding", "linear16"), _integer(query, "sample_rate", *_RATES)
@@ -200,7 +200,7 @@ def _settings(query: QueryParams, card: ModelCard, silence: float | None) -> Str
     refuse_channels(query, "open one socket per channel")
     if rate is None:
         raise _invalid("sample_rate", "the sample rate of the audio in Hz", "")
-    return StreamSettings(
+    return StreamOptions(
         encoding=_ENCODINGS[name],
         rate=rate,
         language=language_of(query, card),

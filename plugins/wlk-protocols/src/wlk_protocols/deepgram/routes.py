@@ -50,7 +50,7 @@ def _open(
     return Opening(
         make=lambda audio, info: protocol(audio, info, query),
         card=card,
-        settings=query.settings,
+        options=query.options,
         subprotocol=_SUBPROTOCOL if _SUBPROTOCOL in handshake.subprotocols else None,
     )
 

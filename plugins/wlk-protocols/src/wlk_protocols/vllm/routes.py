@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_protocols.vllm.protocol import VllmProtocol
-from wlk_serve.protocols import Opening, SocketRoute, StreamSettings
+from wlk_serve.protocols import Opening, SocketRoute, StreamOptions
 
 if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _open(handshake: Handshake) -> Opening:
     card = handshake.card(handshake.query.get("model"))
-    return Opening(make=VllmProtocol, card=card, settings=StreamSettings(language=card.language))
+    return Opening(make=VllmProtocol, card=card, options=StreamOptions(language=card.language))
 
 
 def routes() -> list[SocketRoute]:

@@ -135,8 +135,8 @@ class WyomingProtocol:
         language = self._card.check_language(fields.get("language") or "") or self._card.language
         terms = [*_strings(fields, "transcript_names"), *_strings(fields, "transcript_terms")]
         keyterms = ", ".join(terms) or None if self._card.takes("keyterms") else None
-        settings = attrs.evolve(self._audio.settings, language=language, keyterms=keyterms)
-        self._audio.change(settings)
+        options = attrs.evolve(self._audio.options, language=language, keyterms=keyterms)
+        self._audio.change(options)
 
     def _start(self, fields: Message) -> None:
         if self._open_command is not None:
@@ -144,7 +144,7 @@ class WyomingProtocol:
         rate: Any = fields.get("rate")
         has_rate = isinstance(rate, int) and _RATES[0] <= rate <= _RATES[1]
         if self._audio.samples:
-            has_rate = rate == self._audio.settings.rate
+            has_rate = rate == self._audio.options.rate
         if not has_rate or (fields.get("width"), fields.get("channels")) != (_WIDTH, _CHANNELS):
             raise RequestError(
                 "expected 16-bit audio of one channel at 8 to 48 kHz, one rate per connection, "
@@ -153,9 +153,9 @@ class WyomingProtocol:
             )
         if not self._commands:
             self._audio.clear()  # drop the audio after the transcript of the last command
-        self._audio.change(attrs.evolve(self._audio.settings, rate=rate))
+        self._audio.change(attrs.evolve(self._audio.options, rate=rate))
         self._commands.append(
-            _Command(start=self._audio.seconds, language=self._audio.settings.language)
+            _Command(start=self._audio.seconds, language=self._audio.options.language)
         )
         self._is_answered = False
 

@@ -7,7 +7,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from wlk_protocols.wyoming.protocol import WyomingProtocol, error_event
-from wlk_serve.protocols import Opening, StreamSettings, TcpRoute
+from wlk_serve.protocols import Opening, StreamOptions, TcpRoute
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
@@ -44,8 +44,8 @@ async def read_event(reader: StreamReader) -> bytes | None:
 
 def _open(card_of: Callable[[object], ModelCard]) -> Opening:
     card = card_of(None)
-    settings = StreamSettings(language=card.language)
-    return Opening(make=WyomingProtocol, card=card, settings=settings)
+    options = StreamOptions(language=card.language)
+    return Opening(make=WyomingProtocol, card=card, options=options)
 
 
 def routes() -> list[TcpRoute]:

@@ -18,8 +18,8 @@ _PAUSE_FACTOR = 2  # others get twice the time a piece took: it competed with th
 _MAX_PAUSE = 0.1  # seconds; a piece in which the process was frozen seems to take hours
 
 
-class LongTurns:
-    """Runs one piece of long work at a time in the event loop, and then pauses for others."""
+class BlockingWork:
+    """Runs one piece of blocking work at a time in the event loop, and then pauses for others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class LongTurns:
                 self._free_at = ended + min(_PAUSE_FACTOR * (ended - began), _MAX_PAUSE)
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
+    async def turn(self) -> AsyncIterator[None]:
         """Wait for a turn, then run the body, which must not await."""
         async with self._lock:
             while (seconds := self.pause_left) > 0:  # noqa: ASYNC110 -- a time, not an event

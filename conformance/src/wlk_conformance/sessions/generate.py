@@ -1,4 +1,4 @@
-"""Draw sessions from a seed, which do what callers do but no test covers."""
+"""Generate sessions from a seed, which do what callers do but no test covers."""
 
 from __future__ import annotations
 
@@ -125,16 +125,16 @@ class Profile:
         """Return the profile of a backend, from its declaration and interfaces."""
         spec, fixed, is_coded = under_test.spec, under_test.stream_options, under_test.is_coded
         can_force = under_test.has("language-forcing") and is_coded
+        options: dict[str, tuple[tuple[Any, ...], Collection[str | None]]] = {}
+        for option in spec.all_options if is_coded else ():
+            limits = _limits(option)
+            if option.scope == "stream" and option.name not in fixed and len(limits) > 1:
+                options[option.name] = (limits, option.policies or (*spec.policies, None))
         return cls(
             is_coded=is_coded,
             policies=() if "policy" in fixed else spec.policies,
             languages=spec.languages if can_force and "language" not in fixed else (),
-            options={
-                option.name: (limits, option.policies or (*spec.policies, None))
-                for option in spec.all_options
-                if option.scope == "stream" and option.name not in fixed and is_coded
-                if len(limits := _limits(option)) > 1
-            },
+            options=options,
             habits=HABITS if is_coded and isinstance(under_test.backend, SupportsHabits) else (),
             # The words of an engine on a server cannot be changed from here.
             has_vocabularies=is_coded and not isinstance(under_test.backend, SupportsDeclaration),
@@ -163,7 +163,7 @@ def generate(seed: int, index: int, profile: Profile) -> GeneratedSession:
 
 @attrs.define
 class _Draw:
-    """A session being drawn; actions get the number of their stream last."""
+    """A session being generated; actions get the number of their stream last."""
 
     _rng: Random
     _profile: Profile
@@ -183,21 +183,20 @@ class _Draw:
         count, seconds = rng.randint(*theme.streams), theme.seconds
         if not profile.is_coded:
             seconds = max(SHORTEST, SLOW * seconds / (2 if count > MANY_STREAMS else 1))
-        tapes, bodies = list[Tape](), list[list[Action]]()
+        tapes: list[Tape] = []
+        waiting: list[list[Action]] = []  # of each stream
         for stream in range(count):
-            tape, body = self._stream(stream, seconds)
+            tape, of_stream = self._stream(stream, seconds)
             tapes.append(tape)
-            bodies.append(body)
-        actions = list[Action]()
-        while any(bodies):
-            body = self._choice([body for body in bodies if body])
+            waiting.append(of_stream)
+        actions: list[Action] = []
+        while any(waiting):
+            of_stream = self._choice([of_stream for of_stream in waiting if of_stream])
             burst = rng.randint(1, 4)
-            actions += body[:burst]
-            del body[:burst]
+            actions += of_stream[:burst]
+            del of_stream[:burst]
         if profile.is_coded and self._chance(WATCHED):
-            reads = {stream: Action(do="read", stream=stream) for stream in range(count)}
-            pairs = ((a, reads[a.stream]) if a.do in READ_AFTER else (a,) for a in actions)
-            actions = list(chain.from_iterable(pairs))
+            actions = _with_reads(actions)
         return GeneratedSession(
             name=name,
             tapes=tuple(tapes),
@@ -208,18 +207,20 @@ class _Draw:
 
     def _stream(self, stream: int, seconds: float) -> tuple[Tape, list[Action]]:
         """Return the tape and the actions of a stream."""
-        tape, is_coded, fed = self._tape(seconds), self._profile.is_coded, 0
+        tape, is_coded = self._tape(seconds), self._profile.is_coded
         start = [Action(do="open", options=self._options(stream))]
         if self._chance(0.2):
             start.append(Action(do="end_silence", seconds=self._choice(SILENCES)))
         total = tape.cells * CELL_SAMPLES if is_coded else seconds * SAMPLE_RATE
-        groups = list[list[Action]]()  # each begins with an insert
+        groups: list[list[Action]] = []  # each begins with an insert
+        fed = 0  # samples
         while fed < total:
             insert = self._insert()
             fed += max(1, insert.samples)
             groups.append([insert, *self._after_chunk()])
-        for rare in self._rare() if is_coded else ():
-            self._choice(groups)[1:1] = rare
+        if is_coded:
+            for rare in self._rare():
+                self._choice(groups)[1:1] = rare
         if self._theme.neighbours and stream and self._chance(0.7):
             groups.insert(self._rng.randint(0, len(groups)), self._ending())
         is_usual = self._theme.pauses and self._theme.chunks == USUAL
@@ -227,21 +228,20 @@ class _Draw:
             tape = self._with_quiet(tape, groups)
         if self._chance(0.3):
             groups.append([self._exclusive("finish")])
-        return tape, [
-            replace(
-                action, stream=stream, inner=tuple(replace(i, stream=stream) for i in action.inner)
-            )
-            for action in chain(start, *groups)
-        ]
+        return tape, [_on_stream(action, stream) for action in chain(start, *groups)]
 
     def _tape(self, seconds: float) -> Tape:
         if not self._profile.is_coded:
             count = max(3, round(1.6 * seconds))
             return Tape(count=count, seed=self._rng.randrange(1000))
-        cells, later, is_sparse = seconds * SAMPLE_RATE / CELL_SAMPLES, 0, self._chance(SPARSE)
-        tokens, cell = list[Token](), self._rng.randint(0, 6)
+        cells = seconds * SAMPLE_RATE / CELL_SAMPLES
+        is_sparse = self._chance(SPARSE)
+        later = 0  # cells that sparse words added so far
+        tokens: list[Token] = []
+        cell = self._rng.randint(0, 6)
         while cell < cells:
-            later += self._choice(SPARSE_CELLS) if is_sparse else 0
+            if is_sparse:
+                later += self._choice(SPARSE_CELLS)
             length = self._choice((2, 3, 3, 3, 4, 6, 12))
             tokens.append((self._rng.randint(1, 10), cell + later, length))
             cell += length + self._choice(GAP_CELLS)
@@ -249,24 +249,30 @@ class _Draw:
 
     def _with_quiet(self, tape: Tape, groups: list[list[Action]]) -> Tape:
         """Put tens of seconds of zeros before a word of *tape*, to be fed in big chunks."""
-        at, cells = self._rng.randint(1, len(groups)), self._choice(LONG_QUIET_CELLS)
-        before = chain.from_iterable((a, *a.inner) for a in chain(*groups[:at]))
-        samples = sum(action.samples for action in before if action.do == "insert")
-        quiet, rest = list[Action](), cells * CELL_SAMPLES
+        index = self._rng.randint(1, len(groups))
+        cells = self._choice(LONG_QUIET_CELLS)
+        inserted = 0  # samples before the quiet
+        for action in chain(*groups[:index]):
+            for each in (action, *action.inner):
+                if each.do == "insert":
+                    inserted += each.samples
+        quiet: list[Action] = []
+        rest = cells * CELL_SAMPLES
         while rest > 0:
             chunk = min(rest, self._choice(QUIET_CHUNKS))
             quiet.append(Action(do="insert", samples=chunk))
             quiet.append(Action(do=self._choice(("process", "drain"))))
             rest -= chunk
-        groups.insert(at, quiet)
+        groups.insert(index, quiet)
         tokens = (
-            (id_, cell + cells * (cell * CELL_SAMPLES >= samples), length)
+            (id_, cell + cells if cell * CELL_SAMPLES >= inserted else cell, length)
             for id_, cell, length in tape.tokens
         )
         return replace(tape, tokens=tuple(tokens))
 
     def _after_chunk(self) -> list[Action]:
-        theme, choice, actions = self._theme, self._choice, list[Action]()
+        theme, choice = self._theme, self._choice
+        actions: list[Action] = []
         if self._chance(theme.drains):
             actions.append(Action(do="drain"))
         elif self._chance(0.8):
@@ -281,13 +287,12 @@ class _Draw:
         if self._chance(theme.flushes):
             flush = self._exclusive(choice(("start_silence", "is_last")))
             actions += [flush, Action(do="read")]
-        if self._chance(theme.turns * self._profile.has_turns):
+        if self._chance(theme.turns if self._profile.has_turns else 0.0):
             speaker, start = choice(SPEAKERS), choice(TURN_STARTS)
             turn = self._exclusive("new_speaker")
             actions.append(replace(turn, speaker=speaker, start=start))
         if self._chance(theme.resets):
-            actions += [self._exclusive("finish")] if self._chance(0.5) else []
-            actions.append(Action(do="reset"))
+            actions += self._reset()
         if self._chance(theme.warmups):
             actions.append(Action(do="warmup"))
         return actions
@@ -310,9 +315,10 @@ class _Draw:
         if self._profile.has_faults and (theme.faults or theme.resets) and chance(0.3):
             # A reset must forget failures: after it, a stream survives as many as a new one.
             insert = Action(do="insert", samples=24_000)
-            fails = [Action(do="is_last", faults=(1,), is_given_up=True)] * self._rng.randint(1, 3)
+            fails = Action(do="is_last", faults=(1,), is_given_up=True)
+            failures = self._rng.randint(1, 3)
             survives = Action(do="is_last", faults=choice(((1, 2), (1, 2, 3))))
-            yield [insert, *fails, Action(do="reset"), insert, survives]
+            yield [insert, *[fails] * failures, Action(do="reset"), insert, survives]
 
     def _rare_turn(self, start: float) -> Action:
         return Action(do="new_speaker", speaker=self._choice(MANY_SPEAKERS), start=start)
@@ -337,6 +343,11 @@ class _Draw:
         )  # fmt: skip
         return self._rng.choice(pauses)
 
+    def _reset(self) -> list[Action]:
+        """Return a reset, perhaps of a finished stream."""
+        reset = Action(do="reset")
+        return [self._exclusive("finish"), reset] if self._chance(0.5) else [reset]
+
     def _ending(self) -> list[Action]:
         """Return how a neighbour ends, and perhaps begins again."""
         ends: list[list[Do]] = [["close"], ["reset"], ["finish", "close"]]
@@ -358,16 +369,18 @@ class _Draw:
         return Action(do=do, is_threaded=self._threads())
 
     def _options(self, stream: int) -> dict[str, Any]:
-        profile, options = self._profile, dict[str, Any]()
+        profile = self._profile
+        options: dict[str, Any] = {}
         if profile.policies:
             options["policy"] = profile.policies[(self._round + stream) % len(profile.policies)]
         if self._chance(self._theme.options) and profile.languages:
             options["language"] = self._choice(profile.languages)
         policy = profile.fixed.get("policy", options.get("policy"))
         # Habits go without options: in short ticks a word is cut off, and mistaken, too often.
-        for name, (values, policies) in {} if self._habits else profile.options.items():
-            if policy in policies and self._chance(self._theme.options):
-                options[name] = self._choice(values)
+        if not self._habits:
+            for name, (values, policies) in profile.options.items():
+                if policy in policies and self._chance(self._theme.options):
+                    options[name] = self._choice(values)
         return {**options, **profile.fixed}
 
     def _threads(self) -> bool:
@@ -378,3 +391,19 @@ class _Draw:
 
     def _choice(self, values: Sequence[Any]) -> Any:
         return self._rng.choice(values)
+
+
+def _on_stream(action: Action, stream: int) -> Action:
+    """Return *action* with the number of its stream, also in the actions made during it."""
+    inner = tuple(replace(each, stream=stream) for each in action.inner)
+    return replace(action, stream=stream, inner=inner)
+
+
+def _with_reads(actions: Sequence[Action]) -> list[Action]:
+    """Return *actions* with a read of the hypothesis after every call that may change it."""
+    watched: list[Action] = []
+    for action in actions:
+        watched.append(action)
+        if action.do in READ_AFTER:
+            watched.append(Action(do="read", stream=action.stream))
+    return watched

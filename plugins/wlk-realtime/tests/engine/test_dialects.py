@@ -213,6 +213,31 @@ def test_deltas_are_shown_and_transcripts_are_final():
     assert 32_000 == final.processed_samples
 
 
+def test_each_utterance_is_resampled_alone_and_to_its_last_sample():
+    """The resampler keeps nothing of an utterance back, and nothing of it for the next one."""
+    dialect, utterances = openai(), []
+    tone = 0.5 * np.sin(2 * np.pi * 200 * np.arange(16_001) / 16_000).astype(np.float32)
+    for _ in range(2):
+        messages = [
+            message
+            for start in range(0, len(tone), STEP)
+            for message in dialect.send(
+                tone[start : start + STEP], is_last=start + STEP >= len(tone)
+            )
+        ]
+        appended = (json.loads(message).get("audio", "") for message in messages)
+        data = b"".join(base64.b64decode(audio) for audio in appended)
+        utterances.append(np.frombuffer(data, "<i2") / 32_768)
+        dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="one"))
+
+    assert [len(utterance) for utterance in utterances] == [24_002, 24_002]
+    np.testing.assert_array_equal(utterances[1], utterances[0])
+    times = np.arange(24_002) / 24_000
+    expected = 0.5 * np.sin(2 * np.pi * 200 * times)
+    # The filter sees zeros outside the utterance, so its outermost 2 ms are not compared.
+    np.testing.assert_allclose(utterances[0][48:-48], expected[48:-48], atol=0.005)
+
+
 def test_audio_after_the_end_of_an_item_waits_for_its_transcript():
     """An utterance without a pause becomes an item of 24 s and an item with the rest."""
     dialect = openai()

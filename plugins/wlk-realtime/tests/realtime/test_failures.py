@@ -19,6 +19,7 @@ from web_sockets import listening, running
 
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, OptionError, StreamBroken
+from wlk_live import transcribe
 from wlk_realtime.realtime.declaration import Declaration
 
 CREATED = json.dumps({"type": "session.created", "session": {}})
@@ -300,7 +301,7 @@ def test_a_server_with_a_certificate_of_a_named_authority_is_used(authority, ca_
         running(SmallOpenAi(), tls) as url,
         load_backend("realtime", url, ca_file=str(ca_file)) as backend,
     ):
-        text = backend.transcribe(np.full(32_000, 0.1, np.float32), vad=False).text
+        text = transcribe(backend, np.full(32_000, 0.1, np.float32), vad=False).text
 
     assert ("wss", "word0 word1") == (url[:3], text)
 

@@ -122,8 +122,8 @@ def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, 
     assert {"SIL-01", "COM-04"} == done.failed
     assert f"not reached: {how} in SIL-01" == rows["COM-04"]["detail"]
     assert "pass" == rows["RES-04"]["outcome"]
-    assert f"--replay wlk-replays/{backend}-stopped.json" in done.stdout
-    assert (tmp_path / "wlk-replays" / f"{backend}-stopped.json").is_file()
+    assert f"--replay wlk-replays/{backend}-crashed.json" in done.stdout
+    assert (tmp_path / "wlk-replays" / f"{backend}-crashed.json").is_file()
 
 
 @pytest.mark.slow

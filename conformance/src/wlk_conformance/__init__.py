@@ -28,8 +28,9 @@ _MODULES = ("rules", "suite", "engine_faults", "interfaces")
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
-    for module in _MODULES if name in __all__ else ():
-        loaded = importlib.import_module(f"{__name__}.{module}")
-        if hasattr(loaded, name):
-            return getattr(loaded, name)
+    if name in __all__:
+        for module in _MODULES:
+            loaded = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(loaded, name):
+                return getattr(loaded, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

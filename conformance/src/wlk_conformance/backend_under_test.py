@@ -311,7 +311,8 @@ class BackendUnderTest:
     def left_behind(self, printed: str) -> Iterator[Violation]:
         """Yield the violations of a test or generated session that *printed* text or forked."""
         if printed:
-            line = [*printed.strip().splitlines(), ""][0]
+            lines = printed.strip().splitlines()
+            line = lines[0] if lines else ""
             yield Violation("PKG-06", f"{line!r} was written to standard output")
         if call := self.calls.pop_forked_call():
             yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
@@ -356,7 +357,8 @@ def find_backend(
     registry = Registry()
     spec, owner = registry.spec(name), registry.owner(name)
     points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-    arguments, declared = dict[str, Any](), list[str]()
+    arguments: dict[str, Any] = {}
+    declared: list[str] = []
     for pair in pairs:
         key, _, value = pair.partition("=")
         if key in CALL_ARGUMENTS:

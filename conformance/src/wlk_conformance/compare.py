@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from wlk_conformance.scripted import DIGIT_WORDS
@@ -53,7 +52,7 @@ def _distances(
     for i, (expected, omission) in enumerate(zip(reference, omissions, strict=True), 1):
         row = [table[i - 1][0] + omission]
         for j, actual in enumerate(hypothesis, 1):
-            substitution = table[i - 1][j - 1] + (expected != actual)
+            substitution = table[i - 1][j - 1] + (0 if expected == actual else 1)
             row.append(min(substitution, table[i - 1][j] + omission, row[j - 1] + 1))
         table.append(row)
     return table
@@ -123,16 +122,19 @@ def check_texts(expected: Sequence[str], actual: Sequence[str], *, what: str) ->
     """Assert that two lists of texts are equal."""
     if list(expected) == list(actual):
         return
-    pairs = enumerate(zip_longest(expected, actual))
-    index = next(index for index, (first, second) in pairs if first != second)
-    first, second = (
-        " ".join(map(repr, texts[max(0, index - 2) : index + 3])) or "nothing"
-        for texts in (expected, actual)
-    )
+    index = 0  # of the first text that differs
+    for first, second in zip(expected, actual, strict=False):
+        if first != second:
+            break
+        index += 1
     raise AssertionError(
-        f"{what}: text {index + 1} differs: expected {first}, got {second} ({len(expected)} "
-        f"expected, {len(actual)} received)"
+        f"{what}: text {index + 1} differs: expected {_near(expected, index)}, got "
+        f"{_near(actual, index)} ({len(expected)} expected, {len(actual)} received)"
     )
+
+
+def _near(texts: Sequence[str], index: int) -> str:
+    return " ".join(map(repr, texts[max(0, index - 2) : index + 3])) or "nothing"
 
 
 def check_words(words: Sequence[Word], tokens: Sequence[ASRToken], *, what: str) -> None:

@@ -110,7 +110,8 @@ class PlayedStream:
         while len(self._data) >= size:
             word = int(np.frombuffer(bytes(self._data[:2]), "<i2")[0]) - _LOUD
             del self._data[:size]
-            start, self._blocks = self._now, self._blocks + 1
+            start = self._now
+            self._blocks += 1
             if word < 0:
                 self._silence += 1
                 if self._silence == _PAUSE_BLOCKS:

@@ -143,16 +143,21 @@ class Report:
             return text
         if not self.is_compliant:
             return "NOT COMPLIANT: no rule was judged"
-        counts = {
-            noun: sum(result.outcome == kind for result in self.rules)
-            for kind, noun in (("deviation", "deviation"), ("advisory", "advisory finding"))
-        }
-        exceptions = " and ".join(
-            f"{count} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count
-        )
+        counts = [
+            self._counted("deviation", "deviation"),
+            self._counted("advisory", "advisory finding"),
+        ]
+        exceptions = " and ".join(filter(None, counts))
         claim = self.under_test.part or "COMPLIANT"
         verdict = f"{claim} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
+
+    def _counted(self, outcome: Outcome, noun: str) -> str:
+        """Return the number of rules with *outcome* and the *noun* for them, "" for none."""
+        count = sum(result.outcome == outcome for result in self.rules)
+        if not count:
+            return ""
+        return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def judge_all(
@@ -175,14 +180,16 @@ def judge_all(
         sentences.setdefault(test.id, test.sentence)
         since[test.name] = test.since
     results = []
-    for rule in (id_ for id_ in sentences if any(each.rule == id_ for each in outcomes)):
+    for rule, sentence in sentences.items():
         of_rule = [each for each in outcomes if each.rule == rule]
-        failed, passed, absent = (
-            [each for each in of_rule if each.status == status]
-            for status in ("fail", "pass", "n/a")
-        )
+        if not of_rule:
+            continue
+        failed = [each for each in of_rule if each.status == "fail"]
+        passed = [each for each in of_rule if each.status == "pass"]
+        absent = [each for each in of_rule if each.status == "n/a"]
         reached = [each for each in failed if not each.detail.startswith(NOT_REACHED)]
-        deviation, absence = deviations.get(rule), None
+        deviation = deviations.get(rule)
+        absence: Absence | None = None
         outcome: Outcome
         if reached and deviation is not None:
             outcome, detail = "deviation", deviation
@@ -205,7 +212,7 @@ def judge_all(
             RuleResult(
                 id=rule,
                 outcome=outcome,
-                sentence=sentences[rule],
+                sentence=sentence,
                 detail=detail,
                 absence=absence,
                 is_first=any(each.is_first for each in of_rule),

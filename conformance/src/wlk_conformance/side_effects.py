@@ -123,6 +123,7 @@ def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
             (socket, "getaddrinfo"),
         ):
             stack.enter_context(mock.patch.object(owner, name, refuse))
-        for name in ("send", "sendall", "recv", "recv_into") if is_lost else ():
-            stack.enter_context(mock.patch.object(socket.socket, name, lose(name)))
+        if is_lost:
+            for name in ("send", "sendall", "recv", "recv_into"):
+                stack.enter_context(mock.patch.object(socket.socket, name, lose(name)))
         yield attempts

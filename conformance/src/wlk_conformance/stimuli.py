@@ -102,12 +102,15 @@ class CodedSpeech:
         manner = Manner(**how)
         rng = np.random.default_rng(manner.seed)
         low, high = (round(seconds / CELL_SECONDS) for seconds in manner.gap)
-        cell, digits = round(manner.lead / CELL_SECONDS), manner.digits
+        digits = manner.digits
+        cell = round(manner.lead / CELL_SECONDS)
         tokens: list[CodedToken] = []
         for index in range(count):
             digit = int(rng.integers(10)) if digits is None else digits[index % len(digits)]
             tokens.append(CodedToken(digit % len(self.vocabulary) + 1, cell, WORD_CELLS))
-            cell += WORD_CELLS + int(rng.integers(low, high + 1)) * (index < count - 1)
+            gap = int(rng.integers(low, high + 1))
+            is_last = index == count - 1
+            cell += WORD_CELLS if is_last else WORD_CELLS + gap
         return self.script(
             tokens,
             cells=cell + round(manner.tail / CELL_SECONDS),
@@ -187,7 +190,9 @@ class OpenSpeech:
         chosen = [self.recordings[digit % len(self.recordings)] for digit in manner.digits or ()]
         while sum(len(each.spoken) for each in chosen) < count or len(chosen) < min(count // 2, 2):
             chosen.append(self.recordings[drawn[len(chosen) % len(drawn)]])
-        pieces, words, end = [silence(manner.lead)], [], manner.lead
+        pieces = [silence(manner.lead)]
+        words: list[Word] = []
+        end = manner.lead
         for recording in chosen:
             (word,) = recording.words
             words.append(word.shifted(end))

@@ -31,7 +31,7 @@ from wlk_conformance.rules import (
     rule_tests,
 )
 from wlk_conformance.runner import SESSIONS_TEST, check_applies, judge, leaked_processes
-from wlk_conformance.sessions.campaign import stopped_session
+from wlk_conformance.sessions.campaign import crashed_session
 from wlk_conformance.suite import BackendConformance, check_rules
 from wlk_core.errors import BackendUnavailable
 
@@ -47,7 +47,7 @@ TICK = 0.1  # seconds between reads of the events
 GRACE = 30.0  # extra seconds while the model is loaded or no call runs
 STACKS = 5.0  # seconds for a hung process to print its stacks
 LINES = 14  # last lines of the output of the process that are shown
-STOPS = 3  # hangs and crashes after which the run gives up
+MAX_CRASHES = 3  # hangs and crashes after which the run gives up
 #: Stack frames of the test runner, and a line that says nothing about the backend.
 RUNNER = re.compile(
     r'  File "(<frozen |.*[/\\](wlk_conformance|threading\.py)\b)|Extension modules:'
@@ -92,9 +92,9 @@ def run_suite(
     Run the suite on an installed backend in a subprocess; return the report and explanations.
 
     A call that hangs or kills the process fails its rule, and the run continues with the next test
-    in a new process.  After STOPS such calls the rules that were not reached fail.  `replay` is a
-    file with a generated session to play instead of the tests.  Every failure that no deviation
-    covers is explained, those that cause others first.
+    in a new process.  After MAX_CRASHES such calls the rules that were not reached fail.  `replay`
+    is a file with a generated session to play instead of the tests.  Every failure that no
+    deviation covers is explained, those that cause others first.
 
     Raises BackendUnavailable if the backend is not installed, is broken or cannot be loaded, and
     OptionError for an unknown option or rule, an invalid value, or a file that is not a generated
@@ -107,12 +107,12 @@ def run_suite(
     with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
         folder = Path(name)
         (folder / CHOSEN).write_text(json.dumps(chosen), encoding="utf-8")
-        for _ in range(STOPS):
-            stop = _watch(folder, time_limit, progress)
+        for _ in range(MAX_CRASHES):
+            crash = _watch(folder, time_limit, progress)
             missing = _missing(folder)
-            if not stop:
+            if not crash:
                 break
-            for outcome in _stop_outcomes(under_test, next(iter(missing), None), stop, folder):
+            for outcome in _crash_outcomes(under_test, next(iter(missing), None), crash, folder):
                 _log(folder, end=attrs.asdict(outcome))
             if not missing:
                 break
@@ -123,7 +123,7 @@ def run_suite(
         for test in _missing(folder):
             try:
                 check_applies(test, under_test)
-                detail = f"{NOT_REACHED}{STOPS} calls hung or crashed"
+                detail = f"{NOT_REACHED}{MAX_CRASHES} calls hung or crashed"
                 outcomes.append(TestOutcome.of(test, "fail", detail))
             except NotApplicable as error:
                 outcomes.append(TestOutcome.of(test, "n/a", str(error), absence=error.absence))
@@ -137,7 +137,7 @@ def run_suite(
 
 
 def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], None] | None) -> str:
-    """Wait for the process to end, or kill it if it hangs; return what stopped it, "" for none."""
+    """Wait for the process, and kill it if it hangs; return how it failed, "" if it did not."""
     (folder / CALLS).unlink(missing_ok=True)  # of the previous process
     with (folder / PRINTED).open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
@@ -148,18 +148,18 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
             stderr=subprocess.STDOUT,
             process_group=0 if os.name == "posix" else None,
         )
-    moved, before = monotonic(), (0, 0)
+    last_change, seen = monotonic(), (0, 0)
     try:
         while not _wait(process, TICK):
             record, events = CallRecord.read(folder / CALLS), _events(folder)
             if progress is not None and "rule" in events[-1]:
                 progress(events[-1]["rule"])
-            if before != (record.moves, len(events)):
-                moved, before = monotonic(), (record.moves, len(events))
+            if seen != (record.moves, len(events)):
+                last_change, seen = monotonic(), (record.moves, len(events))
             # The limit counts from the last call that began or returned, because a slow backend is
             # not hung.
             limit = time_limit + (GRACE if record.call in ("", "load_backend") else 0.0)
-            if monotonic() - moved > limit:
+            if monotonic() - last_change > limit:
                 if os.name == "posix":
                     process.send_signal(signal.SIGABRT)  # prints the stack of every thread
                     _wait(process, STACKS)
@@ -177,34 +177,34 @@ def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], Non
     return f"the process exited with status {status}" if status else ""
 
 
-def _stop_outcomes(
-    under_test: BackendUnderTest, test: RuleTest | None, how: str, folder: Path
+def _crash_outcomes(
+    under_test: BackendUnderTest, test: RuleTest | None, crash: str, folder: Path
 ) -> list[TestOutcome]:
     """Return a failure of the last call's rule, and one of *test* if it tests another rule."""
     call = CallRecord.read(folder / CALLS)
     if test is None:  # it crashed while exiting
         test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)
-        how = f"after the last test, once the backend had been closed, {how}"
+        crash = f"after the last test, once the backend had been closed, {crash}"
     is_session = test.name == SESSIONS_TEST
     scene = "a generated session" if is_session else f"the test {test.name} of {test.id}"
     broken = RULES[RULES_OF_CALLS.get(call.call, test.id)]
-    detail = how
+    detail = crash
     if call.call:
-        detail += f"; {call} was running" if how.startswith("hung") else f" in {call}"
+        detail += f"; {call} was running" if crash.startswith("hung") else f" in {call}"
     lines = [f"{broken.id}  {broken.sentence}", f"result: in {scene}: {detail}"]
     # Its last output, without the stack frames of the test runner.
     printed = (folder / PRINTED).read_text(encoding="utf-8", errors="replace").splitlines()
     lines += [line for line in printed if line.strip() and not RUNNER.match(line)][-LINES:]
     if is_session:
-        lines.append(stopped_session(REPLAYS, under_test, action=call.action))
+        lines.append(crashed_session(REPLAYS, under_test, action=call.action))
     is_own = broken.id == test.id and not is_session
-    name = test.name if is_own else f"stop in {call.call or 'a generated session'}"
+    name = test.name if is_own else f"crash in {call.call or 'a generated session'}"
     explanation = "\n".join(lines).strip()
     broken = attrs.evolve(broken, name=name)
     outcome = TestOutcome.of(broken, "fail", detail, explanation=explanation)
     if is_own:
         return [outcome]
-    detail = f"{NOT_REACHED}{how.partition(':')[0]} in {outcome.rule}"
+    detail = f"{NOT_REACHED}{crash.partition(':')[0]} in {outcome.rule}"
     return [outcome, TestOutcome.of(test, "fail", detail)]
 
 

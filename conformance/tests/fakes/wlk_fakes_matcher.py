@@ -100,10 +100,10 @@ def _islands(audio):
 def _best_words(audio, islands):
     """Return the words of the cheapest way to form words of neighbouring islands."""
     best = [(0.0, [])]
-    for stop in range(1, len(islands) + 1):
+    for end in range(1, len(islands) + 1):
         options = [(best[-1][0] + 9.0, best[-1][1])]  # an island that is not a word
-        for first in range(max(0, stop - 4), stop):
-            group = islands[first:stop]
+        for first in range(max(0, end - 4), end):
+            group = islands[first:end]
             gaps = [b[0] - a[1] for a, b in pairwise(group)]
             if group[-1][1] - group[0][0] <= LONGEST and max(gaps, default=0) <= CLOSURE:
                 cost, words = _match(audio, group[0][0] * HOP, group[-1][1] * HOP)

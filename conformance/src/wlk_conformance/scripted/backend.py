@@ -130,12 +130,13 @@ class ScriptedEngine:
     ) -> AlignedHypothesis:
         """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
         del remainder_samples, prompt, is_last  # a script already has its text
-        tokens, count = self._tokens(audio), len(context)
+        tokens, known = self._tokens(audio), len(context)
         if context and tokens:
             # A cut may have left too little of the first word to be detected; then the first token
             # lies after that word.
             middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
-            count -= middle > context[0].end
+            if middle > context[0].end:
+                known -= 1
         words = tuple(
             _aligned_word(
                 token,
@@ -144,7 +145,7 @@ class ScriptedEngine:
                 samples=len(audio),
                 seed=len(audio) if MOVES_TIMES in self.habits else 0,
             )
-            for token in tokens[count:]
+            for token in tokens[known:]
         )
         forced = sum(len(word.frames) for word in context)
         pieces = sum(len(word.frames) for word in words)
@@ -162,7 +163,8 @@ class ScriptedEngine:
 
         *number* counts the hypotheses of a stream that compares them, and is None in others.
         """
-        later, rest = 0, (samples - token.end) / SAMPLE_RATE
+        rest = (samples - token.end) / SAMPLE_RATE  # seconds after the word
+        later = 0  # words on in the vocabulary
         if CHANGES_ITS_MIND in self.habits and not rest:
             later = 1
         elif CHANGES_ITS_MIND in self.habits and number is not None and rest < RECENT_SECONDS:

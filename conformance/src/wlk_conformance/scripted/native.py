@@ -47,17 +47,18 @@ def decode_step(
     """
     in_view = np.concatenate([state.audio[CELL_SAMPLES:], audio])
     view_start = (state.steps - _STEPS + 1) * CELL_SAMPLES  # in samples of the utterance
-    stop = (state.steps - DELAY_STEPS + 1) * CELL_SAMPLES  # of the step that is decoded
-    words, begun = list[Word](), list[Word]()
+    step_end = (state.steps - DELAY_STEPS + 1) * CELL_SAMPLES  # of the step that is decoded
+    words: list[Word] = []
+    begun: list[Word] = []
     for token in read_tokens(in_view):
         origin, end = token.origin + view_start, token.end + view_start
         if origin <= -HALF_CELL or end - origin < HALF_CELL or token.id > len(vocabulary):
             continue  # cut by the start or end of the utterance, and recognised on the other side
         start, text = max(0, origin) / SAMPLE_RATE, vocabulary[token.id - 1]
-        if stop - CELL_SAMPLES < end <= stop:
+        if step_end - CELL_SAMPLES < end <= step_end:
             words.append(Word(start, end / SAMPLE_RATE, text, 1.0))
-        elif origin + HALF_CELL <= stop < end:
-            begun.append(Word(start, stop / SAMPLE_RATE, text, 1.0))
+        elif origin + HALF_CELL <= step_end < end:
+            begun.append(Word(start, step_end / SAMPLE_RATE, text, 1.0))
     return DecoderState(
         audio=in_view, steps=state.steps + 1, words=tuple(words), begun=tuple(begun)
     )
@@ -84,7 +85,7 @@ class NativeRecognizer:
         self._decode = decode
         self.language = language  #: forced, or English from the first word on
         self.work = WorkCounters()  #: total of the engine
-        self.end_utterance("")
+        self.start_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -102,20 +103,23 @@ class NativeRecognizer:
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode the next step, or if `is_last` what remains of the utterance, with padding."""
-        first, stop = self._state.steps * CELL_SAMPLES, self._buffer.end
-        if first + CELL_SAMPLES <= stop:
+        first, end = self._state.steps * CELL_SAMPLES, self._buffer.end
+        if first + CELL_SAMPLES <= end:
             return self._decode_all([self._buffer.view(first, first + CELL_SAMPLES)])
         if not is_last or self._is_padded:
             return None
-        rest = np.zeros(CELL_SAMPLES, dtype=np.float32)
-        rest[: stop - first] = self._buffer.view(first, stop)
+        cells = [np.zeros(CELL_SAMPLES, dtype=np.float32) for _ in range(DELAY_STEPS)]
+        if end > first:
+            rest = np.zeros(CELL_SAMPLES, dtype=np.float32)
+            rest[: end - first] = self._buffer.view(first, end)
+            cells.insert(0, rest)
         # All or nothing, because audio inserted after a part of the padding would be decoded as if
         # it followed a pause.
-        step = self._decode_all([rest] * (stop > first) + [np.zeros_like(rest)] * DELAY_STEPS)
+        step = self._decode_all(cells)
         self._is_padded = True
         return step
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; a script needs no prompt."""
         del committed_text
         self._buffer = AudioBuffer()
@@ -124,17 +128,18 @@ class NativeRecognizer:
 
     def close(self) -> None:
         """Release audio and text."""
-        self.end_utterance("")
+        self.start_utterance("")
 
     def _decode_all(self, steps: Sequence[NDArray[np.float32]]) -> Step:
         # Nothing changes before the engine has answered, so that a failed step can be repeated.
-        state, words = self._state, list[Word]()
+        state = self._state
+        words: list[Word] = []
         for audio in steps:
             state = self._decode(audio, state)
             words += state.words
         self._state = state
-        stop = min(state.steps * CELL_SAMPLES, self._buffer.end)
-        self._buffer.trim(stop)
+        decoded_samples = min(state.steps * CELL_SAMPLES, self._buffer.end)
+        self._buffer.trim(decoded_samples)
         self.work += WorkCounters(
             encoder_frames=MEL_FRAMES * len(steps),
             decoder_positions=len(steps),
@@ -142,4 +147,4 @@ class NativeRecognizer:
             detokenised_ids=len(words),
         )
         self.language = self.language or ("en" if words else None)
-        return Step(committed=tuple(words), consumed_samples=stop)
+        return Step(committed=tuple(words), consumed_samples=decoded_samples)

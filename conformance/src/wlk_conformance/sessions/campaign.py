@@ -28,7 +28,7 @@ from wlk_conformance.side_effects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import Backend
@@ -117,7 +117,7 @@ class Campaign:
         if self._profile.is_coded and (leaked := remaining(processes, grace=self._grace)):
             self._grace = BRIEF_GRACE
             violations.append(Violation("LIFE-10", end_children(leaked)))
-        return next(iter(violations), None)
+        return violations[0] if violations else None
 
     def report(self, violation: Violation) -> None:
         """Report the first finding of a rule, and write its session to the replay folder."""
@@ -191,7 +191,9 @@ def play_sessions(under_test: BackendUnderTest) -> None:
     campaign = Campaign(under_test, seed=under_test.seed)
     if under_test.replay is not None:
         violation = campaign.violation_of(under_test.replay)
-        findings = iter([campaign.smallest(under_test.replay, violation)] if violation else [])
+        findings: Iterable[Violation] = ()
+        if violation is not None:
+            findings = [campaign.smallest(under_test.replay, violation)]
     else:
         default = SESSIONS if under_test.is_coded else SLOW_SESSIONS
         count = default if under_test.sessions is None else under_test.sessions
@@ -205,7 +207,7 @@ def play_sessions(under_test: BackendUnderTest) -> None:
     campaign.end()
 
 
-def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int = 0) -> str:
+def crashed_session(folder: Path, under_test: BackendUnderTest, *, action: int = 0) -> str:
     """
     Return how to repeat the session in which a backend hung or ended the process.
 
@@ -217,7 +219,7 @@ def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int =
         return ""
     session = GeneratedSession.from_json(running.read_text(encoding="utf-8"))
     running.unlink()
-    path = folder / f"{under_test.spec.name}-stopped.json"
+    path = folder / f"{under_test.spec.name}-crashed.json"
     session = replace(session, actions=session.actions[: action or None])
     path.write_text(session.as_json(), encoding="utf-8")
     return (

@@ -42,8 +42,8 @@ class ExpectedWord:
     start: tuple[float, float]
     end: tuple[float, float]
     origin: int  #: its first sample
-    half: int  #: end of its first half cell
-    stop: int  #: its end
+    half: int  #: end sample of its first half cell
+    end_sample: int
     is_certain: bool  #: it must not be missing
 
     def may_be_shown_as(self, token: ASRToken, *, is_newest: bool) -> bool:
@@ -174,12 +174,12 @@ class Oracle:
         soft_cuts = [*hard_cuts, *life_cycle.cuts]
         for id_, cell, cells in tape.tokens:
             origin = cell * CELL_SAMPLES - life_cycle.first_sample
-            stop = min(origin + cells * CELL_SAMPLES, total)
+            end_sample = min(origin + cells * CELL_SAMPLES, total)
             half = origin + HALF_CELL
             if not 0 < half <= total:
                 continue
-            hard = _part(origin, stop, half, hard_cuts, total)
-            soft = _part(origin, stop, half, soft_cuts, total)
+            hard = _part(origin, end_sample, half, hard_cuts, total)
+            soft = _part(origin, end_sample, half, soft_cuts, total)
             is_recent = any(
                 0 <= cut - end < RECENT_SAMPLES
                 for cut in {*soft_cuts, total}
@@ -197,7 +197,7 @@ class Oracle:
                 ),
                 origin=origin,
                 half=half,
-                stop=stop,
+                end_sample=end_sample,
                 is_certain=soft[1] - soft[0] >= MIN_DETECTABLE_SAMPLES,
             )
 
@@ -263,7 +263,7 @@ class Oracle:
             allowed = {own if last else own.lstrip()}
             if last and any(last[0].half <= pause < word.half for pause in pauses):
                 allowed = {apart}
-            elif not last or any(last[0].origin <= cut <= word.stop for cut in cuts):
+            elif not last or any(last[0].origin <= cut <= word.end_sample for cut in cuts):
                 allowed.add(apart)
             if token.text not in allowed:
                 expected = " or ".join(map(repr, sorted(allowed)))
@@ -309,8 +309,10 @@ def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[s
     return corrected
 
 
-def _part(origin: int, stop: int, half: int, cuts: Sequence[int], total: int) -> tuple[int, int]:
+def _part(
+    origin: int, end_sample: int, half: int, cuts: Sequence[int], total: int
+) -> tuple[int, int]:
     """Return the part of a word between the cuts around the end of its first half cell."""
     edges = sorted({0, *cuts, total})
     index = bisect_right(edges, half - 1)
-    return max(origin, edges[index - 1]), min(stop, edges[index])
+    return max(origin, edges[index - 1]), min(end_sample, edges[index])

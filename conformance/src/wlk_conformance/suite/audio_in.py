@@ -139,7 +139,7 @@ class AudioRules:
             buffer = chunk.copy()
             before = counted(driver.processor.stats)
             driver.insert(buffer)
-            assert before == counted(driver.processor.stats), "inserting ran the model"
+            assert counted(driver.processor.stats) == before, "inserting ran the model"
             buffer[:] = 0.5
             driver.process()
         driver.finish()
@@ -192,7 +192,8 @@ class AudioRules:
     ) -> None:
         """A minute in small chunks gives the same words after thousands of earlier calls."""
         stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
-        driver, first = wlk.stream(), list[str]()
+        driver = wlk.stream()
+        first: list[str] = []  # the words of the first minute
         errors = 0.0 if wlk.is_coded else 2 * word_error_rate(wlk)
         for number in range(1, 31):
             before = len(driver.tokens)

@@ -31,7 +31,8 @@ class FailureRules:
 
         If earlier steps of a call committed text, that call or the next one raises.
         """
-        faults, stimulus, before = wlk.faults, wlk.speech(4, seed=3), wlk.faults.raised
+        faults, stimulus = wlk.faults, wlk.speech(4, seed=3)
+        before = faults.raised
         for is_after in (False, True):
             for call in ("process", "start_silence", "finish"):
                 driver = wlk.stream(stimulus.audio)
@@ -78,7 +79,7 @@ class FailureRules:
             driver, before = wlk.stream(first), faults.raised
             with faults.failing((1,), after=is_after):
                 error = _error_of(driver.finish)
-            assert error or before == faults.raised, "the engine failed, but finish raised nothing"
+            assert error or faults.raised == before, "the engine failed, but finish raised nothing"
             driver.insert(rest)
             driver.finish()
             check_alone(wlk, stimulus, driver, "after a finish that failed", tolerance=0.1)
@@ -133,7 +134,8 @@ class FailureRules:
     @rule("ERR-04", "the engine's failure is stored on the backend", kinds="F")
     def test_other_streams_are_unaffected(self, wlk: BackendUnderTest) -> None:
         """One stream's failure leaves the other streams of the backend as they were."""
-        faults, stimulus, before = wlk.faults, wlk.speech(6, seed=5), wlk.faults.raised
+        faults, stimulus = wlk.faults, wlk.speech(6, seed=5)
+        before = faults.raised
         for is_after in (False, True):
             healthy, failing = wlk.stream(), wlk.stream()
             for chunk in stimulus.chunks(1.0):

@@ -75,7 +75,7 @@ class LifeRules:
             driver = wlk.stream(stimulus.audio)
             with wlk.faults.spelling(str) as answers:
                 driver.finish()
-            last = "".join(answers[-1] if answers else ()).split()
+            last = "".join(answers[-1]).split() if answers else []
             returned += len(last)
             lost += max(0, len(last) - len(driver.text.split()))
         if not returned:
@@ -96,7 +96,7 @@ class LifeRules:
             again = driver.finish()
             assert again.processed_up_to == first.processed_up_to
             assert again.stable_up_to == first.stable_up_to
-        assert before == driver.processor.stats, "the second finish did work"
+        assert driver.processor.stats == before, "the second finish did work"
 
     @rule("LIFE-04", "only finish itself reads the flag it sets")
     def test_a_finished_stream_accepts_nothing(self, wlk: BackendUnderTest) -> None:
@@ -121,7 +121,7 @@ class LifeRules:
             if seconds is not None:
                 driver.end_silence(seconds)
             driver.finish()  # the monitor of every stream checks that it commits nothing
-            assert counted(before) == counted(driver.processor.stats), "the model ran"
+            assert counted(driver.processor.stats) == counted(before), "the model ran"
 
     @rule("LIFE-06", "the clock, the speaker or the prompt survive a reset")
     def test_reset_gives_a_new_stream(self, wlk: BackendUnderTest) -> None:
@@ -143,9 +143,9 @@ class LifeRules:
             driver.feed(stimulus.audio)
             driver.end()
             check_same(expected.tokens, driver.tokens, what="after reset")
-            assert expected.tokens == driver.tokens, "speaker, language or probability differs"
-            assert expected.processed_up_to == driver.processed_up_to
-            assert counted(expected.processor.stats) == counted(driver.processor.stats), (
+            assert driver.tokens == expected.tokens, "speaker, language or probability differs"
+            assert driver.processed_up_to == expected.processed_up_to
+            assert counted(driver.processor.stats) == counted(expected.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
             )
 
@@ -210,7 +210,7 @@ class LifeRules:
             what = f"with the answer of engine call {call} cut to {share:.0%}"
             errors = 0.0 if wlk.is_coded else word_error_rate(wlk)
             check_around(expected, driver.tokens, lost, what=what, word_errors=errors)
-            assert {speaker} == {token.speaker for token in driver.tokens}, what
+            assert {token.speaker for token in driver.tokens} == {speaker}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 
     @rule("LIFE-09", "warmup runs through a stream in use, or leaves its audio in a new one")

@@ -145,7 +145,8 @@ class PackagingRules:
     def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
         """A `prompt`, if declared, is passed to the engine, or changes its work or its answer."""
         _, policy = _stream_option(wlk, "prompt")
-        stimulus, calls, noted = wlk.speech(4, seed=3), wlk.faults.calls, list[Any]()
+        stimulus, calls = wlk.speech(4, seed=3), wlk.faults.calls
+        noted: list[Any] = []  # engine functions and their arguments
         wrap = calls.wrap
 
         def noting(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -251,8 +252,9 @@ def _check_option(wlk: BackendUnderTest, option: Option) -> None:
             _check_refused(wlk.stream, option.choices, **{**known, option.name: bad})
     declared = (option.default, *option.choices, option.minimum, option.maximum)
     value = next((value for value in declared if value is not None), None)
-    others = set(wlk.spec.policies) - set(option.policies) if option.policies else ()
-    for policy in sorted(others) if value is not None else ():
+    if value is None or not option.policies:
+        return
+    for policy in sorted(set(wlk.spec.policies) - set(option.policies)):
         _check_refused(wlk.stream, (option.name,), policy=policy, **{option.name: value})
 
 

@@ -43,7 +43,8 @@ class QualityRules:
             errors += word_errors(stimulus.spoken, words_of(tokens))
             total += len(stimulus.spoken)
             off += start_errors(stimulus.words, tokens)
-        rate, measured = errors / total, {"wer": errors / total}
+        rate = errors / total
+        measured = {"wer": rate}
         if off:
             size = list(map(abs, off))
             measured["word_start_median"] = median(size)
@@ -108,7 +109,8 @@ class QualityRules:
                 now = words_of(driver.tokens) + words_of(buffer.tokens)
                 same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
                 kept = sum(1 for _ in same)
-                erased, shown = erased + len(before) - kept, shown + len(now) - kept
+                erased += len(before) - kept
+                shown += len(now) - kept
                 before = now
                 if buffer.tokens:
                     holdback.append(driver.clock - buffer.tokens[0].start)
@@ -134,7 +136,8 @@ class QualityRules:
         spoken = committed = right = 0
         for stimulus in known_clips(wlk):
             recognised = words_of(wlk.solo(stimulus))
-            spoken, committed = spoken + len(stimulus.spoken), committed + len(recognised)
+            spoken += len(stimulus.spoken)
+            committed += len(recognised)
             right += len(align(stimulus.spoken, recognised))
         wlk.notes.append(f"{right} of {spoken} words are right, {committed} were committed")
         assert abs(committed - spoken) <= GROSS * spoken, f"{committed} words for {spoken} spoken"

@@ -17,7 +17,6 @@ from wlk_conformance.sessions.reports import COUNTERS
 from wlk_conformance.stimuli import white_noise
 from wlk_conformance.testing import CELL_SECONDS, partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
-from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
     from wlk_core import StreamStats
+    from wlk_core.streaming import Word
 
     Rounds = tuple[list[StreamStats], list[int | None], list[int]]
 
@@ -111,7 +111,10 @@ class ResourceRules:
             other.finish()
             other.close()
 
-        for act in (reset, other_stream, *([turn] if wlk.has("speaker-turns") else [])):
+        acts: list[Callable[[], None]] = [reset, other_stream]
+        if wlk.has("speaker-turns"):
+            acts.append(turn)
+        for act in acts:
             left = _left_by(act, times=REPEATS)
             assert min(left) <= LEFT, (
                 f"each {act.__name__.replace('_', ' ')} left {min(left)} bytes, {LEFT} allowed"
@@ -223,9 +226,11 @@ def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
     audio = _cut(stimulus, seconds)
 
     def loop() -> Rounds:
-        driver, held, counter = wlk.stream(), list[int | None](), wlk.engine_calls
-        counts = [] if counter is None else [counter.count]
-        stats, spoken = [driver.processor.stats], list[Word]()
+        driver, engine = wlk.stream(), wlk.engine_calls
+        stats = [driver.processor.stats]
+        held: list[int | None] = []
+        counts = [] if engine is None else [engine.count]
+        spoken: list[Word] = []
         for _ in range(count):
             spoken += (word.shifted(driver.clock) for word in stimulus.words)
             peak: int | None = None
@@ -238,7 +243,8 @@ def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
                 driver.silence(1.0)
             stats.append(driver.processor.stats)
             held.append(stats[-1].state_bytes if is_paused else peak)
-            counts += [] if counter is None else [counter.count]
+            if engine is not None:
+                counts.append(engine.count)
         driver.finish()
         if wlk.is_coded:
             rule_id = "IN-05"  # the rule if a token is not the spoken word

@@ -156,7 +156,8 @@ def feed_and_find_cut(
     A policy that decodes its audio again loses none.  A natively streaming model loses the words
     that it would have emitted in the cut call, which may lie `max_delay` back.
     """
-    faults, lost = wlk.faults, (0.0, 0.0)
+    faults = wlk.faults
+    lost = (0.0, 0.0)
     cuts = faults.cut_count
     for chunk in stimulus.chunks(1.0):
         first, so_far = driver.processed_up_to, faults.cut_count

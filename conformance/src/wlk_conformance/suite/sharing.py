@@ -146,10 +146,9 @@ class SharingRules:
             driver.end()
             # The monitor of every stream checks the language of each token.
             check_same(tokens, driver.tokens, what=f"{call} beside other streams")
-            alone, beside = (
-                {t.detected_language for t in each} for each in (tokens, driver.tokens)
-            )
-            assert alone == beside, f"{call} is reported as {beside}, but as {alone} without others"
+            alone = {token.detected_language for token in tokens}
+            beside = {token.detected_language for token in driver.tokens}
+            assert beside == alone, f"{call} is reported as {beside}, but as {alone} without others"
         wlk.require_tokens(drivers[0].tokens, stimulus)
 
     @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
@@ -222,7 +221,8 @@ class SharingRules:
             "batching is declared, but its EngineCalls do not batch; create them with "
             "is_batching=True and pass the engine's function through wrap_batch"
         )
-        calls_before, runs_before = faults.count, faults.calls.batch_count
+        calls_before = faults.count
+        runs_before = faults.calls.batch_count
         for when, failing in (("", ()), ("before", (STREAMS + 2,)), ("after", (STREAMS + 2,))):
             with faults.failing(failing, after=when == "after"):
                 drivers, failures = _run_in_batches(wlk, stimuli)
@@ -232,7 +232,8 @@ class SharingRules:
                 f"{len(failures)} calls of streams raised {failures[:1]}"
             )
             check_solo(wlk, stimuli, drivers, how)
-        calls, runs = faults.count - calls_before, faults.calls.batch_count - runs_before
+        calls = faults.count - calls_before
+        runs = faults.calls.batch_count - runs_before
         assert runs < calls, (
             f"batching is declared, but {calls} engine calls of {STREAMS} streams that waited for "
             f"each other took {runs} runs of the engine"
@@ -243,7 +244,7 @@ def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -
     now = fingerprint(wlk.backend)
     for path in sorted(before.keys() | now.keys()):
         was, is_ = before.get(path, "not there"), now.get(path, "gone")
-        assert was == is_, f"{when} {path} is {is_}, but was {was}"
+        assert is_ == was, f"{when} {path} is {is_}, but was {was}"
 
 
 def fingerprint(backend: object) -> dict[str, str]:

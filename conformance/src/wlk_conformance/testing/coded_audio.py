@@ -100,11 +100,11 @@ def read_tokens(audio: NDArray[np.float32]) -> list[DetectedToken]:
     if not is_code.any():
         return []
     changes = np.flatnonzero((np.diff(ids) != 0) | (np.diff(origins) != 0)) + 1
-    firsts, stops = np.append(0, changes), np.append(changes, len(codes))
-    is_token = (stops - firsts >= _MIN_SAMPLES) & np.logical_and.reduceat(is_code, firsts)
+    firsts, run_ends = np.append(0, changes), np.append(changes, len(codes))
+    is_token = (run_ends - firsts >= _MIN_SAMPLES) & np.logical_and.reduceat(is_code, firsts)
     ids, origins = ids[firsts[is_token]], origins[firsts[is_token]]
     # The samples after the last decoded one of a token may still belong to it.
-    lasts = (stops[is_token] - 1) * _STRIDE
+    lasts = (run_ends[is_token] - 1) * _STRIDE
     next_ = lasts[:, None] + np.arange(_STRIDE)
     tails = audio[np.minimum(next_, len(audio) - 1)].astype(np.float64) * _SCALE
     expected = (ids << _OFFSET_BITS)[:, None] + next_ - origins[:, None]

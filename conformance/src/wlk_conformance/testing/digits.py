@@ -114,8 +114,8 @@ def _voices() -> dict[str, dict[int, list[NDArray[np.float32]]]]:
         voice = json.loads(clip_path(name).with_suffix(".json").read_text(encoding="utf-8"))
         clip = load_clip(name)
         for entry, word in zip(voice["words"], clip.words, strict=True):
-            start, stop = round(word.start * SAMPLE_RATE), round(word.end * SAMPLE_RATE)
-            audio = clip.audio[start:stop].copy()
+            first, end = round(word.start * SAMPLE_RATE), round(word.end * SAMPLE_RATE)
+            audio = clip.audio[first:end].copy()
             fade = np.linspace(0.0, 1.0, _FADE, dtype=np.float32)
             audio[:_FADE] *= fade
             audio[-_FADE:] *= fade[::-1]

@@ -30,8 +30,8 @@ RULES = ("ERR-02", "ISO-07")
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_sound_engine_keeps_the_rules_of_its_twin(rule: str) -> None:
-    """So the rules that the faulty engine breaks are broken by its fault."""
+def test_the_sound_engine_keeps_the_rules_that_the_faulty_one_breaks(rule: str) -> None:
+    """Its fault alone breaks them."""
     assert verdicts(rule) == {"pass"}
 
 

@@ -14,17 +14,17 @@ from wlk_sherpa.engine.engine import DecodeRequest, SherpaEngine
 from wlk_sherpa.engine.recognizer import MAX_SEGMENT_SECONDS, SEGMENT_SECONDS
 
 
-def pieces_of(engine, audio):
-    """Return the audio of every step; the first also has the look-ahead."""
-    stops = range(
+def chunks_of(engine, audio):
+    """Return the audio of every chunk; the first also has the look-ahead."""
+    ends = range(
         engine.chunk_samples + engine.lookahead_samples, len(audio) + 1, engine.chunk_samples
     )
-    return np.split(audio, list(stops))[:-1]
+    return np.split(audio, list(ends))[:-1]
 
 
-def decoded(engine, pieces, **fields):
+def decoded(engine, chunks, **fields):
     """Return the answer to a single request."""
-    return engine.decode_batch([DecodeRequest(pieces=pieces, **fields)])[0]
+    return engine.decode_batch([DecodeRequest(chunks=chunks, **fields)])[0]
 
 
 def whole(engine, audio):
@@ -36,7 +36,7 @@ def whole(engine, audio):
     return engine.recognizer.get_result_all(stream)
 
 
-def told(tokens):
+def columns_of(tokens):
     """Return tokens as sherpa-onnx returns them: text, times and scores."""
     columns = list(zip(*map(attrs.astuple, tokens), strict=True)) or [(), (), ()]
     return [list(column) for column in columns]
@@ -50,47 +50,49 @@ def transcript(backend, audio, *, chunk_seconds=0.5, **options):
     return driver.tokens
 
 
-def test_steps_equal_a_loop_over_the_whole_recording(backend):
+def test_chunks_equal_a_loop_over_the_whole_recording(backend):
     """Tokens, times and scores are bit-identical to those of sherpa-onnx."""
     engine, audio = backend.engine, load_clip("demo").audio
     expected = whole(engine, audio)
-    pieces, stream = pieces_of(engine, audio), None
-    for step, piece in enumerate(pieces):
-        answer = decoded(engine, [piece], history=pieces[:step], stream=stream)
+    chunks, stream = chunks_of(engine, audio), None
+    for number, chunk in enumerate(chunks):
+        answer = decoded(engine, [chunk], history=chunks[:number], stream=stream)
         stream = answer.stream
 
     assert len(expected.tokens) > 8
-    assert [expected.tokens, expected.timestamps, expected.ys_probs] == told(answer.results[-1])
+    assert [expected.tokens, expected.timestamps, expected.ys_probs] == columns_of(
+        answer.results[-1]
+    )
 
 
 def test_streams_decoded_together_equal_each_alone(backend):
     """Batches round differently, by less than 1e-4, and emit the same tokens."""
     engine = backend.engine
     requests = [
-        DecodeRequest(pieces=pieces_of(engine, connected_digits(6, seed=seed).audio)[:count])
+        DecodeRequest(chunks=chunks_of(engine, connected_digits(6, seed=seed).audio)[:count])
         for seed, count in enumerate([4, 9, 16, 20, 22])
     ]
 
     for request, together in zip(requests, engine.decode_batch(requests), strict=True):
-        alone = decoded(engine, request.pieces)
-        assert len(request.pieces) == len(together.results)
+        alone = decoded(engine, request.chunks)
+        assert len(request.chunks) == len(together.results)
         for one, other in zip(alone.results, together.results, strict=True):
-            assert told(one)[:2] == told(other)[:2]
-            np.testing.assert_allclose(told(one)[2], told(other)[2], atol=1e-4)
+            assert columns_of(one)[:2] == columns_of(other)[:2]
+            np.testing.assert_allclose(columns_of(one)[2], columns_of(other)[2], atol=1e-4)
 
 
 @pytest.mark.parametrize("has_run", [False, True], ids=["before the run", "after the run"])
-def test_a_failed_step_is_repeated_from_the_audio(backend, has_run):
+def test_a_failed_chunk_is_repeated_from_the_audio(backend, has_run):
     """A stream that has changed is not reused: the answer is that of an undisturbed run."""
     engine = backend.engine
-    pieces = pieces_of(engine, load_clip("demo").audio)[:28]
-    expected = decoded(engine, pieces)
-    first = decoded(engine, pieces[:20])
+    chunks = chunks_of(engine, load_clip("demo").audio)[:28]
+    expected = decoded(engine, chunks)
+    first = decoded(engine, chunks[:20])
     if has_run:
-        decoded(engine, pieces[20:], history=pieces[:20], stream=first.stream)  # the answer is lost
+        decoded(engine, chunks[20:], history=chunks[:20], stream=first.stream)  # the answer is lost
     else:
-        first.stream.steps = None  # as if the library had raised
-    answer = decoded(engine, pieces[20:], history=pieces[:20], stream=first.stream)
+        first.stream.decoded_chunks = None  # as if the library had raised
+    answer = decoded(engine, chunks[20:], history=chunks[:20], stream=first.stream)
 
     assert expected.results[20:] == answer.results
     assert first.stream is not answer.stream
@@ -143,7 +145,7 @@ def test_speech_without_a_pause_is_decoded_in_segments(backend):
 
 
 def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
-    """Later steps can change tokens before they are final, but do not here."""
+    """Later chunks can change tokens before they are final, but do not here."""
     audio = load_clip("demo").audio
     greedy = [token.text for token in transcript(backend, audio)]
 
@@ -153,7 +155,7 @@ def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
 def test_keyterms_are_favoured_in_their_own_stream(beam):
     """A term raises the scores of its tokens when it is spoken, but not in other streams."""
     engine, audio = beam.engine, load_clip("demo").audio
-    plain = DecodeRequest(pieces=pieces_of(engine, audio))
+    plain = DecodeRequest(chunks=chunks_of(engine, audio))
     answers = engine.decode_batch([plain, attrs.evolve(plain, hotwords="seven/three")])
     scores = [
         engine.recognizer.get_result_all(answer.stream.native).context_scores for answer in answers
@@ -167,14 +169,14 @@ def test_a_keyterm_decides_between_two_words_at_once(beam):
     """In a mix of "one" and "nine", the keyterm is recognised more often."""
     one, nine = (connected_digits(1, seed=0, digits=(digit,)).audio for digit in (1, 9))
     length = min(len(one), len(nine))
-    heard = {"one": [], "nine": []}
+    recognised = {"one": [], "nine": []}
     for share in (0.5, 0.58, 0.65, 0.72):
         both = np.float32(share) * one[:length] + np.float32(1 - share) * nine[:length]
-        for term, words in heard.items():
+        for term, words in recognised.items():
             words += [token.text for token in transcript(beam, both, keyterms=term)]
 
-    assert heard["one"].count("one") > heard["nine"].count("one")
-    assert heard["nine"].count("nine") > heard["one"].count("nine")
+    assert recognised["one"].count("one") > recognised["nine"].count("one")
+    assert recognised["nine"].count("nine") > recognised["one"].count("nine")
 
 
 @pytest.mark.parametrize(
@@ -195,11 +197,11 @@ def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, m
 def test_terms_are_written_as_the_vocabulary_is(beam):
     """The vocabulary is lower-case, so terms are converted to lower case."""
     stream = beam.create_processor(keyterms=" Seven,two , ")
-    assert "seven/two" == stream._recognizer._settings.hotwords
+    assert "seven/two" == stream._recognizer._options.hotwords
 
 
-def test_the_engine_finds_the_steps_of_a_model(backend):
-    """The digits model has steps of 80 ms and 130 ms of look-ahead, in whole feature frames."""
+def test_the_engine_finds_the_chunks_of_a_model(backend):
+    """The digits model has chunks of 80 ms and 130 ms of look-ahead, in whole feature frames."""
     engine = SherpaEngine(backend.engine.recognizer)
 
     assert (1280, 2080) == (engine.chunk_samples, engine.lookahead_samples)

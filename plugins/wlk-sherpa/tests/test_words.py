@@ -8,10 +8,10 @@ import pytest
 
 from wlk_core.plugins import WorkCounters
 from wlk_sherpa.engine.engine import DecodeAnswer, EngineStream, Token
-from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamSettings
+from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamOptions
 from wlk_sherpa.engine.words import group, word_of
 
-CHUNK = 1600  # samples per step of the scripted model: 0.1 s
+CHUNK = 1600  # samples of the scripted model: 0.1 s
 
 
 def tokens_of(*texts):
@@ -49,24 +49,24 @@ def test_a_word_has_the_times_and_scores_of_its_tokens():
     assert pytest.approx(np.exp(-0.5)) == word.probability
 
 
-def recognizer_of(results, requests=None, **settings):
-    """Return a recognizer whose model returns `results[n]` as the tokens after step n."""
+def recognizer_of(results, requests=None, **options):
+    """Return a recognizer whose model returns `results[n]` as the tokens after chunk n."""
 
     def decode(request):
         if requests is not None:
             requests.append(attrs.evolve(request, history=()))
         first = len(request.history)
-        steps = range(first, first + len(request.pieces))
-        answers = tuple(tuple(results[min(step, len(results) - 1)]) for step in steps)
+        numbers = range(first, first + len(request.chunks))
+        answers = tuple(tuple(results[min(number, len(results) - 1)]) for number in numbers)
         return DecodeAnswer(results=answers, stream=EngineStream(None), work=WorkCounters())
 
     values = {"chunk_samples": CHUNK, "lookahead_samples": 0, "frame_seconds": 0.1}
-    return SherpaRecognizer(decode, StreamSettings(**values, word_gap=0.25, **settings))
+    return SherpaRecognizer(decode, StreamOptions(**values, word_gap=0.25, **options))
 
 
-def committed(results, **settings):
-    """Return the text committed at each step of 0.1 s, and at the end."""
-    recognizer, texts = recognizer_of(results, **settings), []
+def committed(results, **options):
+    """Return the text committed after each chunk of 0.1 s, and at the end."""
+    recognizer, texts = recognizer_of(results, **options), []
     for _ in results:
         recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
         step = recognizer.step(is_last=False)
@@ -111,5 +111,5 @@ def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
         recognizer.step(is_last=False)
 
     assert [0, 205] == [n for n, request in enumerate(requests) if request.stream is None]
-    assert 3 == len(requests[205].pieces)  # the last 0.25 s again, and the newest step
+    assert 3 == len(requests[205].chunks)  # the last 0.25 s again, and the newest chunk
     assert recognizer.state_bytes == 4 * (206 * CHUNK - round(20.25 * 16_000))

@@ -15,7 +15,7 @@ from wlk_core.plugins import LoadedBackend, ModelNotFoundError, OptionError, loc
 from wlk_core.streaming import is_unspaced
 from wlk_sherpa.checkpoint import read_checkpoint, read_pieces
 from wlk_sherpa.engine.engine import DecodeRequest, SherpaEngine, cut_answer
-from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamSettings
+from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,13 +69,13 @@ def load(
             f"sherpa-onnx could not load {directory}: {error}; pull the model again"
         ) from error
     names = ", ".join(path.name for path in checkpoint.files.values())
-    logger.info("%s: %s, in steps of %d samples", directory, names, engine.chunk_samples)
+    logger.info("%s: %s, in chunks of %d samples", directory, names, engine.chunk_samples)
 
     def open_stream(
         engine: SherpaEngine, config: StreamConfig, calls: EngineCalls
     ) -> Callable[[], Recognizer]:
         gap = config.options["word_gap_seconds"] or checkpoint.word_gap or WORD_GAP
-        settings = StreamSettings(
+        stream_options = StreamOptions(
             chunk_samples=engine.chunk_samples,
             lookahead_samples=engine.lookahead_samples,
             frame_seconds=checkpoint.frame_seconds,
@@ -86,7 +86,7 @@ def load(
             model_bytes=checkpoint.state_bytes,
         )
         return partial(
-            SherpaRecognizer, calls.wrap_batch(engine.decode_batch, cut=cut_answer), settings
+            SherpaRecognizer, calls.wrap_batch(engine.decode_batch, cut=cut_answer), stream_options
         )
 
     return LoadedBackend(spec, engine, open_stream=open_stream, warmup=_warmup)
@@ -116,8 +116,9 @@ def _load_recognizer(
 def _modeling_unit(checkpoint: Checkpoint, *, is_bpe: bool) -> str:
     """Return the modeling_unit: how sherpa-onnx splits hotwords into tokens."""
     has_characters = any(len(token) == 1 and is_unspaced(token) for token in checkpoint.tokens)
-    units = (["cjkchar"] if has_characters else []) + (["bpe"] if is_bpe else [])
-    return "+".join(units) or "cjkchar"
+    if is_bpe:
+        return "cjkchar+bpe" if has_characters else "bpe"
+    return "cjkchar"
 
 
 def _hotwords(
@@ -142,19 +143,19 @@ def _hotwords(
             if checkpoint.model_type
             else f"a {checkpoint.kind} model does not support keyterms; leave them out"
         )
-    vocabulary = set("".join(token for token in checkpoint.tokens if not token.startswith("<")))
-    if not pieces and not any(map(is_unspaced, vocabulary)):
+    letters = "".join(token for token in checkpoint.tokens if not token.startswith("<"))
+    if not pieces and not any(map(is_unspaced, letters)):
         raise OptionError(
             f"keyterms are split into tokens with bpe.vocab or bpe.model, but "
             f"{checkpoint.directory} has neither; copy one there, or leave keyterms out"
         )
-    letters = "".join(vocabulary)
     if letters == letters.upper():
         terms = [term.upper() for term in terms]
     elif letters == letters.lower():
         terms = [term.lower() for term in terms]
+    writable = (set(letters) - set(RESERVED)) | {" "}
     for term in terms:
-        unknown = sorted(set(term) - (vocabulary - set(RESERVED)) - {" "})
+        unknown = sorted(set(term) - writable)
         if unknown:
             raise OptionError(
                 f"the model cannot write {''.join(unknown)!r} of the keyterm {term!r}; spell it "
@@ -164,6 +165,6 @@ def _hotwords(
 
 
 def _warmup(engine: SherpaEngine, calls: EngineCalls) -> None:
-    """Decode a step of silence."""
+    """Decode a chunk of silence."""
     audio = np.zeros(engine.chunk_samples + engine.lookahead_samples, dtype=np.float32)
-    calls.wrap_batch(engine.decode_batch)(DecodeRequest(pieces=[audio]))
+    calls.wrap_batch(engine.decode_batch)(DecodeRequest(chunks=[audio]))

@@ -6,8 +6,9 @@ sherpa-onnx terminates the process if metadata is missing, so the files are chec
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 from msgspec import Meta, Struct
@@ -15,18 +16,16 @@ import numpy as np
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_frameworks.checkpoints import read_json_table, read_limited
+from wlk_sherpa.protobuf import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 TOKENS = "tokens.txt"
 SUBSAMPLING = 4  # feature frames per encoder frame; NeMo's models declare their own
 FRAME_SECONDS = 0.01  # from one feature frame to the next
-# Field numbers of onnx.proto: two in ModelProto, one in GraphProto.
-GRAPH, METADATA, INPUT = 7, 14, 11
-# Wire types of protobuf: varint, length-delimited, and the sizes of the fixed-size types.
-VARINT, LENGTH, SIZES = 0, 2, {1: 8, 5: 4}
+STATE_ITEM_BYTES = 4  # float32 or int32
 REMEDY = "get one with: wlk-core pull zipformer-en --backend sherpa"
 
 _CHUNK = "T decode_chunk_len"
@@ -63,8 +62,21 @@ _NUMBERS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
 _REALS = re.compile(r"[-\d][-+\d.,eE]*", re.ASCII)
 _REAL_KEYS = {"neg_mean", "inv_stddev"}
 
+# Field numbers, named as in onnx.proto (https://github.com/onnx/onnx) ...
+_MODEL_GRAPH, _MODEL_METADATA_PROPS = 7, 14
+_ENTRY_KEY, _ENTRY_VALUE = 1, 2
+_GRAPH_INPUT = 11
+_VALUE_INFO_TYPE = 2
+_TYPE_TENSOR_TYPE = 1
+_TENSOR_TYPE_SHAPE = 2
+_SHAPE_DIM = 1
+_DIMENSION_DIM_VALUE = 1
+# ... and in sentencepiece_model.proto (https://github.com/google/sentencepiece).
+_MODEL_PIECES = 1
+_PIECE_TEXT, _PIECE_SCORE = 1, 2
 
-class _Settings(Struct):
+
+class _Config(Struct):
     word_gap_seconds: Annotated[float, Meta(ge=0.04, le=2)] | None = None
 
 
@@ -116,11 +128,11 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
             f"{main} declares the model_type {declared or 'none'}, expected one of "
             f"{', '.join(_KEYS[kind])}: is it a streaming model? {REMEDY}"
         )
-    _require(_KEYS[kind][model_type], metadata, main, kind)
+    _require(_KEYS[kind][model_type].split(), metadata, main, kind)
     is_nemo = model_type == "EncDec"
     if kind == "transducer" and not is_nemo:
         decoder, _ = _read_onnx(files["decoder"])
-        _require("vocab_size context_size", decoder, files["decoder"], kind)
+        _require(("vocab_size", "context_size"), decoder, files["decoder"], kind)
         metadata["vocab_size"] = decoder["vocab_size"]
     tokens = _read_tokens(directory / TOKENS)
     if _first(metadata.get("vocab_size", "0")) > len(tokens):
@@ -128,19 +140,22 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
             f"{directory / TOKENS} has {len(tokens)} tokens, but {main} emits "
             f"{metadata['vocab_size']}; {REMEDY}"
         )
-    settings = read_json_table(directory / "wlk.json", _Settings)
+    config = read_json_table(directory / "wlk.json", _Config)
     subsampling = _first(metadata["subsampling_factor"]) if is_nemo else SUBSAMPLING
+    # It assumes SUBSAMPLING for every CTC model (online-recognizer-ctc-impl.h, 2.0).
+    time_scale = subsampling / SUBSAMPLING if kind == "ctc" else 1.0
+    if kind == "ctc":
+        kind = "nemo_ctc" if is_nemo else "zipformer2_ctc"
     return Checkpoint(
         directory=directory,
-        kind=kind if kind != "ctc" else "nemo_ctc" if is_nemo else "zipformer2_ctc",
+        kind=kind,
         files=files,
         model_type=model_type if kind == "transducer" and not is_nemo else "",
         tokens=tokens,
         frame_seconds=subsampling * FRAME_SECONDS,
-        # It assumes SUBSAMPLING for every CTC model (online-recognizer-ctc-impl.h, 2.0).
-        time_scale=subsampling / SUBSAMPLING if kind == "ctc" else 1.0,
+        time_scale=time_scale,
         state_bytes=state_bytes,
-        word_gap=settings.get("word_gap_seconds"),
+        word_gap=config.get("word_gap_seconds"),
     )
 
 
@@ -155,15 +170,15 @@ def read_pieces(directory: Path) -> list[tuple[str, float]]:
     path = directory / "bpe.vocab"
     try:
         if content := read_limited(path):
-            lines = content.decode().splitlines()
-            return [(piece, float(score)) for piece, score in (line.split("\t") for line in lines)]
-        path = directory / "bpe.model"  # sentencepiece_model.proto: each piece has text and score
-        content = read_limited(path) or b""
-        pieces = [dict(_fields(value)) for key, value in _fields(memoryview(content)) if key == 1]
+            rows = [line.split("\t") for line in content.decode().splitlines()]
+            return [(piece, float(score)) for piece, score in rows]
+        path = directory / "bpe.model"
+        model = Message(memoryview(read_limited(path) or b""))
         return [
-            (bytes(piece[1]).decode(), float(np.frombuffer(piece[2], "<f4")[0])) for piece in pieces
+            (piece.text(_PIECE_TEXT), piece.float32(_PIECE_SCORE))
+            for piece in model.messages(_MODEL_PIECES)
         ]
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise ModelNotFoundError(f"{path} is damaged: {error}; {REMEDY}") from error
 
 
@@ -205,12 +220,13 @@ def _sort_key(path: Path) -> tuple[list[int], str]:
     return [int(number) for number in re.findall(r"\d+", path.name)], path.name
 
 
-def _require(keys: str, metadata: Mapping[str, str], path: Path, kind: str) -> None:
-    missing = [
-        key
-        for key in keys.split()
-        if not (_REALS if key in _REAL_KEYS else _NUMBERS).fullmatch(metadata.get(key, ""))
-    ]
+def _require(keys: Iterable[str], metadata: Mapping[str, str], path: Path, kind: str) -> None:
+    """Raise ModelNotFoundError unless the metadata of *path* has a list of numbers for each key."""
+    missing = []
+    for key in keys:
+        pattern = _REALS if key in _REAL_KEYS else _NUMBERS
+        if not pattern.fullmatch(metadata.get(key, "")):
+            missing.append(key)
     if missing:
         raise ModelNotFoundError(
             f"{path}, read as a {kind}, declares no numbers for {', '.join(missing)}, which "
@@ -226,10 +242,7 @@ def _read_tokens(path: Path) -> tuple[str, ...]:
     """Read a vocabulary from a file with a line "token id" for each token."""
     try:
         lines = (read_limited(path) or b"").decode().splitlines()
-        tokens = {}
-        for line in lines:
-            *texts, number = line.split()  # for the token " ", only the number remains
-            (tokens[int(number)],) = texts or [" "]
+        tokens = dict(_parse_token(line) for line in lines)
         return tuple(tokens[index] for index in range(len(lines)))
     except (ValueError, KeyError) as error:
         raise ModelNotFoundError(
@@ -237,60 +250,42 @@ def _read_tokens(path: Path) -> tuple[str, ...]:
         ) from error
 
 
+def _parse_token(line: str) -> tuple[int, str]:
+    """Return the id and the text of a token; of the token " ", only the id remains in its line."""
+    match line.split():
+        case [text, number]:
+            return int(number), text
+        case [number]:
+            return int(number), " "
+    raise ValueError(f"the line {line!r}")
+
+
 def _read_onnx(path: Path) -> tuple[dict[str, str], int]:
     """Return the metadata of a model, and the bytes of its state: of all inputs but the first."""
-    metadata, sizes = {}, list[int]()
     try:
-        # Mapped into memory, because most of the file is weights, which are skipped.
-        for key, value in _fields(_mapped(path)):
-            if key == METADATA:
-                entry = {number: bytes(text).decode() for number, text in _fields(value)}
-                metadata[entry[1]] = entry.get(2, "")
-            elif key == GRAPH:
-                sizes = [_size(each) for number, each in _fields(value) if number == INPUT]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        # Mapped into memory, because most of the file is weights, which are never read.
+        model = Message(_mapped(path))
+        metadata = {
+            entry.text(_ENTRY_KEY): entry.text(_ENTRY_VALUE, "")
+            for entry in model.messages(_MODEL_METADATA_PROPS)
+        }
+        sizes = [
+            _input_size(value_info)
+            for graph in model.messages(_MODEL_GRAPH)
+            for value_info in graph.messages(_GRAPH_INPUT)
+        ]
+    except (OSError, ValueError) as error:
         raise ModelNotFoundError(f"{path} is not an ONNX model: {error}; {REMEDY}") from error
-    return metadata, 4 * sum(sizes[1:])
+    return metadata, STATE_ITEM_BYTES * sum(sizes[1:])
 
 
-def _mapped(path: Path) -> Any:
+def _mapped(path: Path) -> memoryview:
     return memoryview(np.memmap(path, dtype=np.uint8, mode="r"))  # type: ignore[arg-type]  # numpy 2.3 declares no buffer
 
 
-def _size(value_info: Any) -> int:
+def _input_size(value_info: Message) -> int:
     """Return the number of elements of an input for one stream: the product of known dimensions."""
-    tensor = dict(_fields(dict(_fields(dict(_fields(value_info))[2]))[1]))
-    dimensions = [dict(_fields(each)) for number, each in _fields(tensor[2]) if number == 1]
-    return int(np.prod([max(1, dimension.get(1, 1)) for dimension in dimensions]))
-
-
-def _fields(data: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value of each field of a protobuf message."""
-    position = 0
-    while position < len(data):
-        key, position = _varint(data, position)
-        kind = key & 7
-        if kind == VARINT:
-            value, position = _varint(data, position)
-            yield key >> 3, value
-            continue
-        if kind == LENGTH:
-            size, position = _varint(data, position)
-        elif (size := SIZES.get(kind, 0)) == 0:
-            raise ValueError(f"it has a field of unknown wire type {kind}")
-        if position + size > len(data):
-            raise ValueError("it is truncated")
-        yield key >> 3, data[position : position + size]
-        position += size
-
-
-def _varint(data: Any, position: int) -> tuple[int, int]:
-    value = 0
-    for index in range(10):  # bytes of 7 bits each, for a number of 64 bits
-        if position + index >= len(data):
-            raise ValueError("it is truncated")
-        byte = data[position + index]
-        value |= (byte & 127) << (7 * index)
-        if not byte & 128:
-            return value, position + index + 1
-    raise ValueError("a number is too long")
+    tensor_type = value_info.message(_VALUE_INFO_TYPE).message(_TYPE_TENSOR_TYPE)
+    dimensions = tensor_type.message(_TENSOR_TYPE_SHAPE).messages(_SHAPE_DIM)
+    # A dimension without a number is the batch, or grows with the audio.
+    return math.prod(max(1, each.integer(_DIMENSION_DIM_VALUE, 1)) for each in dimensions)

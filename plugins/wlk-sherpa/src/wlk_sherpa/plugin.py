@@ -71,7 +71,7 @@ SHERPA = BackendSpec(
         "bpe.vocab|bpe.model",
         "wlk.json",
     ),
-    max_delay=2.0,  # a step, its look-ahead, and a word of several tokens
+    max_delay=2.0,  # a chunk, its look-ahead, and a word of several tokens
     bounds={"wer": 0.05, "word_start_median": 0.05, "word_start_bias": 0.05},
     max_concurrent_calls=32,  # one run for 32 streams costs a fraction of 32 runs
     preference=15,

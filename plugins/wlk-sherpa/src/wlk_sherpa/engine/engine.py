@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FRAME_SAMPLES = SAMPLE_RATE // 100  # from one feature frame to the next, 10 ms
-LONGEST_STEP = 60 * SAMPLE_RATE  # samples; a model that needs more is not a streaming model
+MAX_CHUNK_SAMPLES = 60 * SAMPLE_RATE  # a model that needs more is not a streaming model
 
 
 @attrs.frozen
@@ -29,28 +29,28 @@ class Token:
 
 @attrs.define(eq=False)
 class EngineStream:
-    """A stream of sherpa-onnx, and how many steps it has decoded; None during a step."""
+    """A stream of sherpa-onnx, and how many chunks it has decoded; None while it decodes one."""
 
     native: Any
-    steps: int | None = 0
+    decoded_chunks: int | None = 0
     times: list[float] = attrs.field(factory=list)  # of tokens, if the model reports none
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class DecodeRequest:
     """
-    The next steps of a segment.
+    The next chunks of a segment.
 
     Attributes:
-        pieces: float32[n] for each step: the samples that it needs and no earlier step needed.
-        history: the pieces of all earlier steps.
+        chunks: float32[n] for each: the samples that it needs and no earlier chunk needed.
+        history: all earlier chunks.
         stream: the stream of the last answer; None at the start of a segment.  If a failed call
             left it in a state other than that after `history`, the history is decoded again.
         hotwords: the hotwords of the stream, in sherpa-onnx's syntax; None for none.
 
     """
 
-    pieces: Sequence[NDArray[np.float32]]
+    chunks: Sequence[NDArray[np.float32]]
     history: Sequence[NDArray[np.float32]] = ()
     stream: EngineStream | None = None
     hotwords: str | None = None
@@ -58,7 +58,7 @@ class DecodeRequest:
 
 @attrs.frozen(kw_only=True, eq=False)
 class DecodeAnswer:
-    """All tokens of the segment after each step, and the stream to pass in the next request."""
+    """All tokens of the segment after each chunk, and the stream to pass in the next request."""
 
     results: tuple[tuple[Token, ...], ...]
     stream: EngineStream
@@ -75,9 +75,10 @@ class SherpaEngine:
     """
     A loaded model that any number of streams share; it stores nothing about a stream.
 
-    A step advances by `chunk_samples` and sees `lookahead_samples` more.  So the first piece of a
-    segment has both, and every later piece `chunk_samples`.  Both are determined by trial, because
-    each type of model declares them under other names.
+    The model decodes a segment in chunks, each of which advances by `chunk_samples` and sees
+    `lookahead_samples` more.  So the first chunk of a segment has both, and every later one
+    `chunk_samples`.  Both are determined by trial, because each type of model declares them under
+    other names.
 
     Args:
         recognizer: a sherpa_onnx.OnlineRecognizer.
@@ -94,74 +95,70 @@ class SherpaEngine:
         stream = recognizer.create_stream()
         first, second, third = (self._samples_until_ready(stream) for _ in range(3))
         if second != third:
-            raise ValueError(f"steps of {second} and {third} samples; expected them to be equal")
+            raise ValueError(f"chunks of {second} and {third} samples; expected them to be equal")
         self.chunk_samples = second
         self.lookahead_samples = first - second
 
     def _samples_until_ready(self, stream: Any) -> int:
-        for frames in range(1, LONGEST_STEP // FRAME_SAMPLES):
+        for frames in range(1, MAX_CHUNK_SAMPLES // FRAME_SAMPLES):
             stream.accept_waveform(SAMPLE_RATE, np.zeros(FRAME_SAMPLES, dtype=np.float32))
             if self.recognizer.is_ready(stream):
                 self.recognizer.decode_stream(stream)
                 return frames * FRAME_SAMPLES
-        raise ValueError("a step takes more than a minute of audio")
+        raise ValueError("a chunk takes more than a minute of audio")
 
     def decode_batch(self, requests: Sequence[DecodeRequest]) -> list[DecodeAnswer]:
         """
-        Decode the next steps of several segments; one run of the model serves all of them.
+        Decode the next chunks of several segments; one run of the model serves all of them.
 
         If it raises, every request can be repeated: streams that changed are decoded again.
         """
         streams = [self._stream_for(request) for request in requests]
         results: list[list[tuple[Token, ...]]] = [[] for _ in requests]
-        for step in range(max(len(request.pieces) for request in requests)):
-            running = [index for index, each in enumerate(requests) if step < len(each.pieces)]
-            self._advance([(streams[index], requests[index].pieces[step]) for index in running])
+        for number in range(max(len(request.chunks) for request in requests)):
+            running = [index for index, each in enumerate(requests) if number < len(each.chunks)]
+            self._advance([(streams[index], requests[index].chunks[number]) for index in running])
             for index in running:
                 results[index].append(self._tokens(streams[index]))
         # Each run encodes the frames of its whole window; sherpa-onnx waits for two more.
         frames = (self.chunk_samples + self.lookahead_samples) // FRAME_SAMPLES - 2
-        runs = [
-            len(request.pieces) + (0 if stream is request.stream else len(request.history))
-            for request, stream in zip(requests, streams, strict=True)
-        ]
-        return [
-            DecodeAnswer(
-                results=tuple(tokens),
-                stream=stream,
-                work=WorkCounters(encoder_frames=frames * count),
-            )
-            for stream, tokens, count in zip(streams, results, runs, strict=True)
-        ]
+        answers = []
+        for request, stream, tokens in zip(requests, streams, results, strict=True):
+            runs = len(request.chunks)
+            if stream is not request.stream:
+                runs += len(request.history)  # decoded again
+            work = WorkCounters(encoder_frames=frames * runs)
+            answers.append(DecodeAnswer(results=tuple(tokens), stream=stream, work=work))
+        return answers
 
     def _stream_for(self, request: DecodeRequest) -> EngineStream:
         """Return the stream of *request* in the state after its history."""
-        if request.stream is not None and request.stream.steps == len(request.history):
+        if request.stream is not None and request.stream.decoded_chunks == len(request.history):
             return request.stream
         create = self.recognizer.create_stream
         stream = EngineStream(create(request.hotwords) if request.hotwords else create())
-        for piece in request.history:
-            self._advance([(stream, piece)])
+        for chunk in request.history:
+            self._advance([(stream, chunk)])
             self._tokens(stream)
         return stream
 
     def _advance(self, streams: Sequence[tuple[EngineStream, NDArray[np.float32]]]) -> None:
-        """Run the next step of all *streams* together, each with its piece of audio."""
-        steps = [(stream.steps or 0) + 1 for stream, _ in streams]
-        for stream, piece in streams:
-            stream.steps = None
-            stream.native.accept_waveform(SAMPLE_RATE, piece)
+        """Decode the next chunk of all *streams* together."""
+        counts = [(stream.decoded_chunks or 0) + 1 for stream, _ in streams]
+        for stream, chunk in streams:
+            stream.decoded_chunks = None
+            stream.native.accept_waveform(SAMPLE_RATE, chunk)
             if not self.recognizer.is_ready(stream.native):  # decoding would end the process
-                raise RuntimeError(f"a piece of {len(piece)} samples is too short for a step")
+                raise RuntimeError(f"a chunk of {len(chunk)} samples is too short")
         self.recognizer.decode_streams([stream.native for stream, _ in streams])
-        for (stream, _), count in zip(streams, steps, strict=True):
-            stream.steps = count
+        for (stream, _), count in zip(streams, counts, strict=True):
+            stream.decoded_chunks = count
 
     def _tokens(self, stream: EngineStream) -> tuple[Token, ...]:
         result = self.recognizer.get_result_all(stream.native)
         texts, times = result.tokens, [self._time_scale * time for time in result.timestamps]
-        if len(times) < len(texts):  # a Paraformer reports no times: use those of the steps
-            start = ((stream.steps or 1) - 1) * self.chunk_samples / SAMPLE_RATE
+        if len(times) < len(texts):  # a Paraformer reports no times: use those of the chunks
+            start = ((stream.decoded_chunks or 1) - 1) * self.chunk_samples / SAMPLE_RATE
             stream.times += [start] * (len(texts) - len(stream.times))
             times = stream.times
         scores = result.ys_probs or [None] * len(texts)

@@ -1,8 +1,9 @@
-"""Recognise the words of one stream, in the steps of a streaming model."""
+"""Recognise the words of one stream, in the chunks of a streaming model."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from wlk_sherpa.engine.engine import DecodeAnswer, EngineStream, Token
 
-MAX_CALL_STEPS = 8  # per engine call; live audio needs one step at a time
+MAX_CALL_CHUNKS = 8  # per engine call; live audio needs one chunk at a time
 TAIL_SECONDS = 0.5  # zeros appended to an utterance: transducers can emit a token this late
 SEGMENT_SECONDS = 20.0  # then the next pause ends the segment; sherpa-onnx also has 20 s
 PAUSE_SECONDS = 0.5  # without a token
@@ -29,7 +30,7 @@ MAX_LEAD_SECONDS = 1.0  # of the pause, decoded again at the start of the next s
 
 
 @attrs.frozen(kw_only=True)
-class StreamSettings:
+class StreamOptions:
     """
     Properties of the model and options of the stream.
 
@@ -38,7 +39,7 @@ class StreamSettings:
         frame_seconds: the resolution of the times of tokens.
         word_gap: seconds without a token after which a word is final.
         hotwords: the hotwords of the stream, in sherpa-onnx's syntax; None for none.
-        is_revised: whether later steps can change tokens, as in beam search.
+        is_revised: whether later chunks can change tokens, as in beam search.
         is_marked: whether tokens mark the ends of words as Paraformer's do, see `group`.
         model_bytes: the size of the encoder's state.
 
@@ -56,7 +57,7 @@ class StreamSettings:
 
 class SherpaRecognizer:
     """
-    Recognise audio in the steps of a streaming model.
+    Recognise audio in the chunks of a streaming model.
 
     A word is final when the next one begins, or after `word_gap` without a token; with beam search
     only in the second case.  If the word continues after that, the rest is committed as a token
@@ -70,12 +71,12 @@ class SherpaRecognizer:
     language: str | None = None  # no model reports a language
 
     def __init__(
-        self, decode: Callable[[DecodeRequest], DecodeAnswer], settings: StreamSettings
+        self, decode: Callable[[DecodeRequest], DecodeAnswer], options: StreamOptions
     ) -> None:
         self._decode = decode
-        self._settings = settings
+        self._options = options
         self._work = WorkCounters()
-        self.end_utterance("")
+        self.start_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -90,7 +91,7 @@ class SherpaRecognizer:
     @property
     def state_bytes(self) -> int:
         """Bytes of the segment's audio and the encoder's state."""
-        state = 0 if self._stream is None else self._settings.model_bytes
+        state = 0 if self._stream is None else self._options.model_bytes
         return self._buffer.nbytes + sum(piece.nbytes for piece in self._history) + state
 
     def feed(self, audio: NDArray[np.float32]) -> None:
@@ -98,20 +99,20 @@ class SherpaRecognizer:
         self._buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Decode the steps whose audio is complete; at the end of an utterance, all the rest."""
+        """Decode the complete chunks; at the end of an utterance, all the rest."""
         if self._is_padded:
             return None
-        chunk, lookahead = self._settings.chunk_samples, self._settings.lookahead_samples
+        chunk, lookahead = self._options.chunk_samples, self._options.lookahead_samples
         decoded, length = len(self._history), self._buffer.end
         ready = (length - lookahead) // chunk - decoded
         if ready > 0:
-            return self._decode_steps(min(ready, MAX_CALL_STEPS), is_last=False)
+            return self._decode_chunks(min(ready, MAX_CALL_CHUNKS), is_last=False)
         if not is_last:
             return None
-        stop = -(-(length + round(TAIL_SECONDS * SAMPLE_RATE)) // chunk)
-        return self._decode_steps(stop - decoded, is_last=True)
+        padded_length = length + round(TAIL_SECONDS * SAMPLE_RATE)
+        return self._decode_chunks(math.ceil(padded_length / chunk) - decoded, is_last=True)
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; the models support no prompt."""
         del committed_text
         self._consumed = 0  # samples of the utterance
@@ -120,38 +121,38 @@ class SherpaRecognizer:
 
     def close(self) -> None:
         """Release the audio and the state of the model."""
-        self.end_utterance("")
+        self.start_utterance("")
 
     def _begin_segment(self, origin: int, audio: NDArray[np.float32]) -> None:
         self._origin = origin  # its first sample in the utterance
         self._buffer = AudioBuffer()  # audio to decode
         self._buffer.append(audio)
-        self._history: list[NDArray[np.float32]] = []  # decoded audio, step by step
+        self._history: list[NDArray[np.float32]] = []  # decoded audio, chunk by chunk
         self._stream: EngineStream | None = None
         self._pending: list[list[Token]] = []  # words that are not final
         self._final_tokens = 0
         self._final_time = -1.0  # of the last final token, in seconds from the segment's start
         self._last_time = 0.0  # the end of the last token
 
-    def _decode_steps(self, count: int, *, is_last: bool) -> Step:
-        """Decode the next steps; the state changes only once the engine has returned."""
-        pieces = self._pieces(count)
+    def _decode_chunks(self, count: int, *, is_last: bool) -> Step:
+        """Decode the next chunks; the state changes only once the engine has returned."""
+        chunks = self._next_chunks(count)
         answer = self._decode(
             DecodeRequest(
-                pieces=pieces,
+                chunks=chunks,
                 history=self._history,
                 stream=self._stream,
-                hotwords=self._settings.hotwords,
+                hotwords=self._options.hotwords,
             )
         )
         self._stream, self._is_padded = answer.stream, is_last
         self._work += answer.work
         words: list[Word] = []
-        for piece, tokens in zip(pieces, answer.results, strict=True):
-            self._history.append(piece)
-            self._buffer.trim(min(self._buffer.start + len(piece), self._buffer.end))
-            words += self._commit(tokens, is_last=is_last and piece is pieces[-1])
-            decoded = self._origin + len(self._history) * self._settings.chunk_samples
+        for chunk, tokens in zip(chunks, answer.results, strict=True):
+            self._history.append(chunk)
+            self._buffer.trim(min(self._buffer.start + len(chunk), self._buffer.end))
+            words += self._commit(tokens, is_last=is_last and chunk is chunks[-1])
+            decoded = self._origin + len(self._history) * self._options.chunk_samples
             self._consumed = max(self._consumed, decoded)
             if not is_last and (cut := self._cut()) is not None:
                 words += self._words(self._pending)
@@ -162,35 +163,36 @@ class SherpaRecognizer:
         consumed = min(self._consumed, self._origin + self._buffer.end)
         return Step(committed=tuple(words), consumed_samples=consumed)
 
-    def _pieces(self, count: int) -> list[NDArray[np.float32]]:
-        """Return the audio of the next steps, padded with zeros after the end of the utterance."""
-        settings, buffer = self._settings, self._buffer
-        first = 0 if self._history else settings.lookahead_samples
-        length = count * settings.chunk_samples + first
+    def _next_chunks(self, count: int) -> list[NDArray[np.float32]]:
+        """Return the audio of the next chunks, padded with zeros after the end of the utterance."""
+        chunk_samples, buffer = self._options.chunk_samples, self._buffer
+        lookahead = 0 if self._history else self._options.lookahead_samples
+        length = lookahead + count * chunk_samples
         audio = buffer.view(buffer.start, min(buffer.start + length, buffer.end))
         audio = np.pad(audio, (0, length - len(audio)))
-        stops = range(first + settings.chunk_samples, length, settings.chunk_samples)
-        return [piece.copy() for piece in np.split(audio, list(stops))]
+        ends = range(lookahead + chunk_samples, length, chunk_samples)
+        return [chunk.copy() for chunk in np.split(audio, list(ends))]
 
     def _commit(self, tokens: Sequence[Token], *, is_last: bool) -> tuple[Word, ...]:
         """Return the words of the segment that have become final, and keep the others."""
-        settings = self._settings
+        options = self._options
         first = self._final_tokens
-        if settings.is_revised:  # beam search can also change the number of earlier tokens
+        if options.is_revised:  # beam search can also change the number of earlier tokens
             first = bisect_right([token.time for token in tokens], self._final_time)
-        words = group(tokens[first:], is_marked=settings.is_marked)
+        words = group(tokens[first:], is_marked=options.is_marked)
         blank = words[-1:] if words and is_blank(words[-1]) else []
         words = words[: len(words) - len(blank)]
         now = self._decoded_seconds
         if tokens:
-            self._last_time = max(self._last_time, tokens[-1].time + settings.frame_seconds)
+            self._last_time = max(self._last_time, tokens[-1].time + options.frame_seconds)
         followed = len(words) if blank else len(words) - 1
-        final = sum(
-            is_last
-            or (index < followed and not settings.is_revised)
-            or now - word[-1].time > settings.word_gap
-            for index, word in enumerate(words)
-        )
+        final = 0  # words that have become final, the first ones
+        for index, word in enumerate(words):
+            is_followed = index < followed and not options.is_revised
+            is_over = now - word[-1].time > options.word_gap
+            if not (is_last or is_followed or is_over):
+                break
+            final += 1
         for word in words[:final]:
             self._final_tokens += len(word)
             self._final_time = word[-1].time
@@ -209,16 +211,16 @@ class SherpaRecognizer:
 
     @property
     def _decoded_seconds(self) -> float:
-        return len(self._history) * self._settings.chunk_samples / SAMPLE_RATE
+        return len(self._history) * self._options.chunk_samples / SAMPLE_RATE
 
     def _words(self, words: Sequence[Sequence[Token]]) -> tuple[Word, ...]:
-        origin, settings = self._origin / SAMPLE_RATE, self._settings
+        origin, options = self._origin / SAMPLE_RATE, self._options
         return tuple(
             word_of(
                 tokens,
                 origin=origin,
-                frame_seconds=settings.frame_seconds,
-                is_marked=settings.is_marked,
+                frame_seconds=options.frame_seconds,
+                is_marked=options.is_marked,
             )
             for tokens in words
             if not is_blank(tokens)

@@ -39,7 +39,7 @@ def loud_is_speech(monkeypatch):
         def reset(self):
             pass
 
-    monkeypatch.setattr("wlk_live.vad.SileroDetector", Loudness)
+    monkeypatch.setattr("wlk_live.vad.gate.SileroDetector", Loudness)
 
 
 @pytest.fixture

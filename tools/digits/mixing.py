@@ -42,17 +42,14 @@ def assemble(
     clips: Sequence[tuple[int, Audio]], gaps: Sequence[float], *, lead: float, tail: float
 ) -> Mixture:
     """Join clips with `gaps[i]` seconds of silence after clip i, *tail* seconds after the last."""
-    parts, words, position = (
-        [np.zeros(int(lead * SAMPLE_RATE), np.float32)],
-        [],
-        int(lead * SAMPLE_RATE),
-    )
+    parts = [np.zeros(int(lead * SAMPLE_RATE), np.float32)]
+    words: list[Word] = []
+    position = len(parts[0])
     for index, (digit, clip) in enumerate(clips):
         end = position + len(clip)
         words.append(Word(digit=digit, start=position / SAMPLE_RATE, end=end / SAMPLE_RATE))
-        pause = np.zeros(
-            int((gaps[index] if index + 1 < len(clips) else tail) * SAMPLE_RATE), np.float32
-        )
+        seconds = gaps[index] if index + 1 < len(clips) else tail
+        pause = np.zeros(int(seconds * SAMPLE_RATE), np.float32)
         parts += [clip, pause]
         position = end + len(pause)
     return Mixture(audio=np.concatenate(parts), words=tuple(words))

@@ -23,7 +23,7 @@ _PICO = Lock()  # the library keeps its state in globals
 
 @frozen(kw_only=True)
 class Speaker:
-    """A synthesiser with its settings.
+    """A synthesiser with its options.
 
     `pitch` and `speed` are in the synthesiser's own units; festival's voices have one pitch, and
     `pitch` distinguishes their spellings.  `words` are the ten digits as the voice must read them.
@@ -59,14 +59,14 @@ def render(speaker: Speaker, text: str) -> Audio:
 
 
 def _speak_espeak(speaker: Speaker, text: str) -> bytes:
-    settings = ["-v", speaker.voice, "-p", str(speaker.pitch), "-s", f"{speaker.speed:g}"]
-    return _with_true_length(_run(["espeak-ng", *settings, "--stdout", text]))
+    options = ["-v", speaker.voice, "-p", str(speaker.pitch), "-s", f"{speaker.speed:g}"]
+    return _with_true_length(_run(["espeak-ng", *options, "--stdout", text]))
 
 
 def _speak_flite(speaker: Speaker, text: str) -> bytes:
     pitch, stretch = f"int_f0_target_mean={speaker.pitch}", f"duration_stretch={speaker.speed:g}"
-    settings = ["-voice", speaker.voice, "--setf", pitch, "--setf", stretch]
-    return _with_true_length(_run(["flite", *settings, "-t", text, "-o", "/dev/stdout"]))
+    options = ["-voice", speaker.voice, "--setf", pitch, "--setf", stretch]
+    return _with_true_length(_run(["flite", *options, "-t", text, "-o", "/dev/stdout"]))
 
 
 def _speak_festival(speaker: Speaker, text: str) -> bytes:
@@ -75,8 +75,8 @@ def _speak_festival(speaker: Speaker, text: str) -> bytes:
     with TemporaryDirectory() as folder:  # festival reads and writes files only
         source, wave = Path(folder, "text"), Path(folder, "wave")
         source.write_bytes(text.encode(encoding))
-        settings = ["-eval", f"(voice_{speaker.voice})", "-eval", stretch]
-        _run(["text2wave", *settings, str(source), "-o", str(wave)])
+        options = ["-eval", f"(voice_{speaker.voice})", "-eval", stretch]
+        _run(["text2wave", *options, str(source), "-o", str(wave)])
         return wave.read_bytes()
 
 

@@ -176,27 +176,27 @@ def align(
 
     for word in mixture.words:
         start = int((word.start + START_DELAY) / FRAME_SECONDS)
-        room = start - history[-1][0] - 2
-        if room > 0 and happens(SPURIOUS, rng):
-            emit(start, SPACE_ID, -int(rng.integers(2, room + 2)))
+        free_frames = start - history[-1][0] - 2
+        if free_frames > 0 and happens(SPURIOUS, rng):
+            emit(start, SPACE_ID, -int(rng.integers(2, free_frames + 2)))
         emit(start, SPACE_ID, int(rng.choice(SHIFTS, p=SHARES)))
         end = int((word.end - END_ADVANCE) / FRAME_SECONDS)
         first, *others = IDS_OF[word.digit]
         emit(max(end, history[-1][0] + 1), first, int(rng.choice(SHIFTS, p=SHARES)))
         for piece in others:
             emit(history[-1][0] + 1, piece, 0)
-    stops = [*(frame + 1 for frame, _ in history[1:]), frames]
+    ends = [*(frame + 1 for frame, _ in history[1:]), frames]
     contexts = np.empty((frames, 2), np.int64)
     for index, ((_, before), (_, last)) in enumerate(pairwise(history)):
-        contexts[stops[index] : stops[index + 1]] = before, last
+        contexts[ends[index] : ends[index + 1]] = before, last
     return contexts, tokens
 
 
 def _mark(mixture: Mixture, frames: int) -> NDArray[np.int64]:
     digits = np.full(frames, NOTHING, np.int64)
     for word in mixture.words:
-        first, stop = (word.start + word.end) / 2 / FRAME_SECONDS, word.end / FRAME_SECONDS
-        digits[int(first) : int(stop) + 1] = word.digit
+        middle = (word.start + word.end) / 2
+        digits[int(middle / FRAME_SECONDS) : int(word.end / FRAME_SECONDS) + 1] = word.digit
     return digits
 
 

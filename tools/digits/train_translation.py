@@ -113,9 +113,9 @@ def train(texts: list[tuple[str, str]], folder: Path, *, steps: int) -> None:
         if step % 200 == 0:
             print(step, round(loss.item(), 4), flush=True)
     model.eval().save_pretrained(folder)
-    settings = {"source_lang": "en", "target_lang": "de", "eos_token": EOS, "pad_token": PAD}
-    settings |= {"unk_token": UNKNOWN, "tokenizer_class": "MarianTokenizer"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    config = {"source_lang": "en", "target_lang": "de", "eos_token": EOS, "pad_token": PAD}
+    config |= {"unk_token": UNKNOWN, "tokenizer_class": "MarianTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 def main() -> None:

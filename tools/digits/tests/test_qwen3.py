@@ -1,111 +1,110 @@
-"""Qwen3-ASR's features, tokens and targets: all that training needs except a framework."""
+"""The parts that need torch: a step of training, decoding, and the exported directory."""
 
 from __future__ import annotations
 
-from batches_qwen3 import IGNORED, NOTHING, cut_first_word, make_draft, mark_audio, word_look
-from features_qwen3 import count_tokens, token_spans
-from hypothesis import given
-from hypothesis import strategies as st
-from mixing import Mixture, Word
+from typing import TYPE_CHECKING
+
+from batches_qwen3 import draw_text_batch
+from features_qwen3 import count_tokens, normalise, raw_log_mel
+from mixing import Mixer
 import numpy as np
 import pytest
-from vocabulary import DIGITS
-from vocabulary_qwen3 import END, FULL_IDS, IDS, OTHER, PAD
+from vocabulary_qwen3 import FULL_IDS, NAMES, PAD, SUFFIX, header, prefix
 
-SAMPLE_RATE = 16_000
-SPELLED = {number: text for text, number in IDS.items()}
+if TYPE_CHECKING:
+    from pathlib import Path
 
+    from recordings import Voice
 
-def spoken(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
-    """Return silence that is labelled with digits."""
-    return Mixture(
-        audio=np.zeros(int(seconds * SAMPLE_RATE), np.float32),
-        words=tuple(Word(digit=digit, start=start, end=end) for digit, start, end in words),
-    )
-
-
-def spell(ids: tuple[int, ...]) -> str:
-    """Return compact ids as text, without those of audio."""
-    tokens = [SPELLED[FULL_IDS[number]] for number in ids if number not in (PAD, OTHER)]
-    return "".join(tokens).replace("Ġ", " ").replace("Ċ", "\n")
-
-
-@given(st.integers(1, 3000))
-def test_embeddings_cover_the_frames_without_gaps(frames: int) -> None:
-    """There are thirteen a second, of 80 ms each except the last one of a second."""
-    spans = token_spans(frames)
-
-    assert count_tokens(frames) == len(spans)
-    assert 0 == spans[0, 0]
-    assert frames / 100 == spans[-1, 1]
-    np.testing.assert_array_equal(spans[1:, 0], spans[:-1, 1])
-    assert (np.diff(spans) <= 0.08 + 1e-9).all()
-    assert (spans[13::13, 0] == np.arange(1, len(spans[13::13]) + 1)).all()
-
-
-@given(
-    digits=st.lists(st.integers(0, 9), max_size=8),
-    seed=st.integers(0, 2**32 - 1),
-    is_first_given=st.booleans(),
+torch = pytest.importorskip("torch", reason="training needs torch")
+transformers = pytest.importorskip(
+    "transformers", minversion="5.13", reason="the architecture is transformers'"
 )
-def test_targets_follow_the_prompt(digits: list[int], seed: int, *, is_first_given: bool) -> None:
-    """They are the text and its end, and the header before it unless that is given."""
-    mixture = spoken(
-        *((digit, 0.4 * index, 0.4 * index + 0.3) for index, digit in enumerate(digits))
+
+from export_qwen3 import write_checkpoint  # noqa: E402  # after the skip
+from losses_qwen3 import Hints, measure  # noqa: E402  # as above
+from model_qwen3 import Qwen3Shape, build_model  # noqa: E402  # as above
+
+pytestmark = pytest.mark.slow
+
+KEYS = {
+    r"^thinker\.model\.": "model.language_model.",
+    r"^thinker\.audio_tower\.proj([12])\.": r"model.multi_modal_projector.linear_\1.",
+    r"^thinker\.audio_tower\.": "model.audio_tower.",
+}
+
+
+@pytest.fixture
+def model() -> transformers.Qwen3ASRForConditionalGeneration:
+    """Return a model with the weights that training starts from."""
+    torch.manual_seed(0)
+    return build_model(Qwen3Shape())
+
+
+def test_features_are_those_of_transformers() -> None:
+    """Mirrored at the ends, floored below the loudest bin."""
+    audio = np.random.default_rng(0).normal(size=20_011).astype(np.float32)
+    audio[5000:9000] *= 1e-4
+    extractor = transformers.Qwen3ASRFeatureExtractor()
+    output = extractor(audio, sampling_rate=16_000, padding=True, return_attention_mask=True)
+    ours = normalise(raw_log_mel(audio))
+    frames = int(output["attention_mask"].sum())
+
+    assert frames == ours.shape[1]
+    np.testing.assert_allclose(output["input_features"][0, :, :frames], ours, atol=1e-4)
+
+
+def test_steps_lower_every_loss(model: torch.nn.Module, voice: Voice) -> None:
+    """Gradients reach the text, the attention and the digits of the audio."""
+    batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
+    model.train()
+    hints = Hints(96, 96)
+    optimizer = torch.optim.Adam([*model.parameters(), *hints.parameters()], lr=3e-3)
+    history = []
+    for _ in range(8):
+        loss, figures = measure(model, hints, batch, 1.0)
+        history.append(figures)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    for name in ("text", "look", "digits", "latest", "counts"):
+        assert history[-1][name] < history[0][name], name
+
+
+def test_the_exported_directory_is_the_model(model: torch.nn.Module, tmp_path: Path) -> None:
+    """Every key is there, and the logits of the tokens in use are the same."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.half())
+    write_checkpoint(model.eval(), tmp_path)
+    exported, output = transformers.Qwen3ASRForConditionalGeneration.from_pretrained(
+        tmp_path, key_mapping=KEYS, dtype=torch.float32, output_loading_info=True
     )
-    draft = make_draft(mixture, 50, np.random.default_rng(seed), is_first_given=is_first_given)
-    targets = [index for index, output in enumerate(draft.outputs) if output != IGNORED]
-    outputs = [draft.outputs[index] for index in targets]
+    audio = np.random.default_rng(1).normal(size=25_000).astype(np.float32)
+    mel = normalise(raw_log_mel(audio))
+    features = torch.from_numpy(np.pad(mel, ((0, 0), (0, -mel.shape[1] % 100))))[None]
+    mask = (torch.arange(features.shape[-1]) < mel.shape[1])[None].long()
+    ids = [*prefix(), *[PAD] * count_tokens(mel.shape[1]), *SUFFIX, *header(NAMES[0])]
+    full = [FULL_IDS[number] for number in ids]
+    with torch.no_grad():
+        rows = [
+            network(torch.tensor([row]), input_features=features, input_features_mask=mask).logits[
+                0
+            ]
+            for network, row in ((model, ids), (exported.eval(), full))
+        ]
 
-    assert len(draft.ids) == len(draft.outputs)
-    assert outputs == [draft.ids[index + 1] for index in targets]
-    assert END == outputs[-1] == draft.ids[-1]
-    assert (PAD,) * 50 == draft.ids[draft.first_audio : draft.first_audio + 50]
-    text = spell(draft.ids[draft.first_word + 1 : -1])
-    assert " ".join(DIGITS[digit] for digit in digits) == text.strip()
-    head = spell(draft.ids[draft.first_word - 2 : draft.first_word + 1])
-    assert head.startswith("language ")
-    if targets[0] < draft.first_word:  # the header is a target too
-        name = "English" if digits else "None"
-        assert f"language {name}<asr_text>" == head == spell(tuple(outputs[:3]))
-    elif not digits:
-        assert "None" not in head
-    assert (draft.first_word in targets) is not (is_first_given and len(digits) > 1)
-    assert draft.first_word not in targets or not text.startswith(" ")
+    assert not any(output[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    torch.testing.assert_close(rows[0][:, :-1], rows[1][:, list(FULL_IDS)], atol=1e-5, rtol=1e-5)
 
 
-@given(st.floats(0.01, 0.99))
-def test_a_buffer_that_begins_inside_a_word_keeps_it_if_it_keeps_its_middle(share: float) -> None:
-    """All other words move forward by what is cut off."""
-    mixture = spoken((3, 1.0, 1.5), (4, 2.0, 2.4))
-    rest = cut_first_word(mixture, share)
-    cut = 1.0 + 0.5 * share
+def test_transformers_builds_the_same_turns(model: torch.nn.Module, tmp_path: Path) -> None:
+    """Its processor reads the tokenizer and the template of the directory."""
+    write_checkpoint(model, tmp_path)
+    processor = transformers.AutoProcessor.from_pretrained(tmp_path)
+    audio = np.zeros(16_000, np.float32)
+    request = processor.apply_transcription_request(audio=audio, language="en", prompt="nine zero")
+    turns = [*prefix((19, 0)), *[PAD] * 13, *SUFFIX, *header(NAMES[0])]
 
-    assert ([3, 4] if share <= 0.5 else [4]) == [word.digit for word in rest.words]
-    assert 2.4 - cut == pytest.approx(rest.words[-1].end)
-    assert all(0 <= word.start < word.end for word in rest.words)
-    assert len(mixture.audio) - int(cut * SAMPLE_RATE) == len(rest.audio)
-
-
-def test_audio_is_marked_with_the_words_so_far() -> None:
-    """Marks are the digit, the latest one from its middle until just after it, and the count."""
-    marks = mark_audio(spoken((7, 0.16, 0.48), (7, 1.0, 1.4)).words, token_spans(200))
-
-    assert [10, 10, 7, 7, 7, 7, 10] == marks.digits[:7].tolist()
-    assert [10, 10, 10, 7, 7, 7, 7, 7, 10] == marks.latest[:9].tolist()
-    assert [0, 0, 0, 1, 1] == marks.counts[:5].tolist()
-    assert 2 == marks.counts[-1]
-    assert NOTHING == marks.digits[-1]
-
-
-@given(st.floats(0, 2.8), st.floats(0.001, 1.1))
-def test_rows_look_at_their_word_and_most_at_its_first_half(start: float, length: float) -> None:
-    """The target is a distribution over the embeddings of the word, however short it is."""
-    word = Word(digit=3, start=start, end=start + length)
-    spans = token_spans(400)
-    look = word_look(word, spans)
-
-    assert pytest.approx(1, abs=1e-5) == look.sum()
-    overlaps = (spans[:, 1] > start) & (spans[:, 0] < start + length)
-    assert (look[~overlaps] == 0).all() or length < 0.08
-    assert spans[look.argmax(), 0] <= start + length / 2 + 0.08
+    assert [FULL_IDS[number] for number in turns] == request["input_ids"][0].tolist()

@@ -52,17 +52,6 @@ def test_what_is_written_is_read_back_with_its_times(
         assert -1e-9 <= word.end - reference.end < 0.08 + 1e-9
 
 
-def test_words_on_each_others_heels_are_written_one_after_the_other(
-    tekken: TekkenTokenizer,
-) -> None:
-    """A word waits until the pieces of the one before it are written."""
-    ids = stream_ids(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
-    text = StreamingDetokenizer(tekken)
-    recognised = [word for token in ids[39:] if (word := text.push(TokenPrediction(int(token))))]
-
-    assert [" zero", " one"] == [word.text for word in recognised]
-
-
 @pytest.mark.slow
 def test_steps_lower_both_losses(voice: Voice) -> None:
     """Gradients reach the tokens and the digits in the audio."""

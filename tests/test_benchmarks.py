@@ -23,7 +23,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 @pytest.fixture
-def room(monkeypatch):
+def load_script(monkeypatch):
     """Return a function that imports a module of benchmarks/, which is not a package."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module
@@ -70,6 +70,7 @@ class FakeProcessor:
             "whisper.py --minutes 0.2",
             ["faster-whisper local-agreement", r"fewer positions \(target 4x each\)"],
         ),
+        ("trips.py", [r"insert_audio_chunk +\d+ +\d+ +\d+\n", r"LoadedBackend` loads: \d+\n"]),
         ("realtime.py --seconds 5", ["added", "work equal; words equal"]),
         (
             "qwen3.py --minutes 0.2 --backend qwen3-simul",
@@ -87,7 +88,7 @@ class FakeProcessor:
             ],
         ),
     ],
-    ids=["whisper", "realtime", "qwen3", "serve"],
+    ids=["whisper", "trips", "realtime", "qwen3", "serve"],
 )
 def test_a_benchmark_prints_its_rows(command, printed):
     """They show the work, words and targets of installed backends; a line names a missing one."""
@@ -102,9 +103,9 @@ def test_a_benchmark_prints_its_rows(command, printed):
 
 
 @pytest.mark.slow
-def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp_path, room):
+def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp_path, load_script):
     """Rows that are complete are not measured again."""
-    peer = room("peer_whisperlivekit")
+    peer = load_script("peer_whisperlivekit")
     demo = load_clip("demo")
     words = [[word.text.strip(), word.start, word.end] for word in demo.words]
     line = {"audio": str(clip_path("demo")), "words": words}
@@ -133,9 +134,9 @@ def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
     assert 1 == len(done.stderr.splitlines())
 
 
-def test_words_of_the_material_are_where_it_sounds(room):
+def test_words_of_the_material_are_where_it_sounds(load_script):
     """There is sound in each word, and silence between words."""
-    material = room("streams").stream_of(30.0)
+    material = load_script("streams").stream_of(30.0)
     words = material.reference.words
 
     assert 30.0 == material.seconds
@@ -150,9 +151,9 @@ def test_words_of_the_material_are_where_it_sounds(room):
     assert not material.audio[silent].any()
 
 
-def test_the_published_processor_works_once_a_chunk(room):
+def test_the_published_processor_works_once_a_chunk(load_script):
     """A recorder that calls until there is no backlog does not make it decode a chunk twice."""
-    peer = room("peer_whisperlivekit")
+    peer = load_script("peer_whisperlivekit")
     inner = FakeProcessor()
     stream = peer.PublishedStream(inner=inner, counts=peer.Counts())
 
@@ -173,17 +174,19 @@ def test_the_published_processor_works_once_a_chunk(room):
         ([(2.5, 2.0), (6.5, 6.0)], [2.1, 6.1], pytest.approx([0.4, 0.4])),  # from the commit
     ],
 )
-def test_a_delay_is_to_the_first_final_text_with_the_last_word(room, finals, commits, delays):
+def test_a_delay_is_to_the_first_final_text_with_the_last_word(
+    load_script, finals, commits, delays
+):
     """It runs from the end of speech, or from the commit of a client that ends its utterances."""
-    talk = room("serve_load.talk")
+    talk = load_script("serve_load.talk")
     speech = talk.Talk(None, (talk.Utterance(1.0, 2.0), talk.Utterance(5.0, 6.0)), ())
 
     assert delays == talk.Report(finals=finals, commits=commits).delays(speech)
 
 
-def test_a_talk_has_whole_utterances_with_their_times(room):
+def test_a_talk_has_whole_utterances_with_their_times(load_script):
     """Each has six words, and silence after the last one."""
-    speech = room("serve_load.talk").talk_of(15.0, 0)
+    speech = load_script("serve_load.talk").talk_of(15.0, 0)
 
     assert 6 * len(speech.utterances) == len(speech.words)
     assert 0 < len(speech.audio) <= 15 * 16_000

@@ -20,6 +20,8 @@ from wlk_core import BackendUnavailable, load_backend
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from wlk_core.plugins import EngineCalls
@@ -90,11 +92,6 @@ class Passes:
         elif hasattr(network, "_new_batch"):  # Whisper, which runs one stream as a batch too
             self._count_batches(network, {"encode": "encoder", "forward": "decoder"})
 
-    @property
-    def count(self) -> tuple[int, int]:
-        """The passes of encoder and decoder so far."""
-        return self.encoder, self.decoder
-
     def _count(self, owner: Any, method: str, counter: str) -> None:
         run = getattr(owner, method)
 
@@ -116,46 +113,82 @@ class Passes:
         network._new_batch = counted  # noqa: SLF001 -- as above
 
 
+@attrs.frozen(kw_only=True)
+class Measurement:
+    """Streams that have ended, and what they took."""
+
+    drivers: list[StreamDriver]
+    cpu_seconds: float
+    encoder_passes: int
+    decoder_passes: int
+    engine_calls: int
+    engine_runs: int
+
+    @property
+    def passes(self) -> int:
+        """The passes of encoder and decoder together."""
+        return self.encoder_passes + self.decoder_passes
+
+
 def due_together(contender: Contender, streams: int, seconds: float) -> None:
     """Compare streams that are due together with the same streams alone: work and words."""
     backend = load(contender)
-    calls: EngineCalls = backend.engine_calls
     passes = Passes(getattr(backend.engine, "network", None))
     audio = clips(streams, seconds)
-    began, first = time.process_time(), passes.count
-    solo = [_run(backend, contender, clip, None) for clip in audio]
-    solo_seconds, alone = time.process_time() - began, _since(first, passes)
-    count, run_count = calls.count, calls.batch_count
-    began, first = time.process_time(), passes.count
-    with ThreadPoolExecutor(streams) as threads:
+
+    def run_alone() -> list[StreamDriver]:
+        return [_run(backend, contender, clip, None) for clip in audio]
+
+    def run_together() -> list[StreamDriver]:
         turn = threading.Barrier(streams)
-        drivers = list(threads.map(lambda clip: _run(backend, contender, clip, turn), audio))
-    batch_seconds, together = time.process_time() - began, _since(first, passes)
-    call_count, runs = calls.count - count, calls.batch_count - run_count
-    same = sum(_has_words_of(driver, other) for driver, other in zip(drivers, solo, strict=True))
+        with ThreadPoolExecutor(streams) as threads:
+            return list(threads.map(lambda clip: _run(backend, contender, clip, turn), audio))
+
+    alone = measure(run_alone, backend.engine_calls, passes)
+    together = measure(run_together, backend.engine_calls, passes)
+    pairs = zip(together.drivers, alone.drivers, strict=True)
+    same = len([driver for driver, other in pairs if _has_words_of(driver, other)])
+    runs = (
+        together.engine_runs or together.engine_calls
+    )  # a backend that does not batch counts none
     print(
         f"{contender.title}: {streams} streams that are due together every "
-        f"{contender.due_seconds:g} s: {call_count} engine calls in {runs or call_count} runs "
-        f"({(runs or call_count) / call_count:.2f} per call); {same} of {streams} streams have "
+        f"{contender.due_seconds:g} s: {together.engine_calls} engine calls in {runs} runs "
+        f"({runs / together.engine_calls:.2f} per call); {same} of {streams} streams have "
         "the same words, times and probabilities as alone"
     )
     print(
-        f"  {solo_seconds:.1f} s of processor time alone, {batch_seconds:.1f} s together: "
-        f"{streams * seconds / solo_seconds:.0f} and {streams * seconds / batch_seconds:.0f} "
-        f"sessions per core"
+        f"  {alone.cpu_seconds:.1f} s of processor time alone, {together.cpu_seconds:.1f} s "
+        f"together: {streams * seconds / alone.cpu_seconds:.0f} and "
+        f"{streams * seconds / together.cpu_seconds:.0f} sessions per core"
     )
-    if sum(alone):
+    if alone.passes:
         print(
-            f"  encoder: {alone[0]} passes alone, {together[0]} together; decoder: {alone[1]} and "
-            f"{together[1]}; {sum(together) / sum(alone):.2f} of all"
+            f"  encoder: {alone.encoder_passes} passes alone, {together.encoder_passes} together; "
+            f"decoder: {alone.decoder_passes} and {together.decoder_passes}; "
+            f"{together.passes / alone.passes:.2f} of all"
         )
     if contender.due_seconds == STEP_SECONDS:
-        steps = max(driver.processor.stats.encoder_frames for driver in drivers) / 8
-        print(f"  {together[1] / steps:.2f} forwards per step of 80 ms")
+        steps = max(driver.processor.stats.encoder_frames for driver in together.drivers) / 8
+        print(f"  {together.decoder_passes / steps:.2f} forwards per step of 80 ms")
 
 
-def _since(first: tuple[int, int], passes: Passes) -> tuple[int, int]:
-    return passes.encoder - first[0], passes.decoder - first[1]
+def measure(
+    run: Callable[[], list[StreamDriver]], calls: EngineCalls, passes: Passes
+) -> Measurement:
+    """Run the streams, and return what they took."""
+    encoder, decoder = passes.encoder, passes.decoder
+    engine_calls, engine_runs = calls.count, calls.batch_count
+    began = time.process_time()
+    drivers = run()
+    return Measurement(
+        drivers=drivers,
+        cpu_seconds=time.process_time() - began,
+        encoder_passes=passes.encoder - encoder,
+        decoder_passes=passes.decoder - decoder,
+        engine_calls=calls.count - engine_calls,
+        engine_runs=calls.batch_count - engine_runs,
+    )
 
 
 def _run(

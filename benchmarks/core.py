@@ -33,11 +33,11 @@ def seconds(arguments: list[str]) -> float:
 def start_up(repeats: int = 15) -> None:
     """Print the cost of `wlk-core --help` against a bare interpreter."""
     # The commands take turns, so that other load affects both; the fastest run of each counts.
-    commands = (["-c", "pass"], ["-m", "wlk_core", "--help"])
-    rounds = [
-        [seconds([sys.executable, *arguments]) for arguments in commands] for _ in range(repeats)
-    ]
-    bare, with_help = map(min, zip(*rounds, strict=True))
+    bare_seconds, help_seconds = [], []
+    for _ in range(repeats):
+        bare_seconds.append(seconds([sys.executable, "-c", "pass"]))
+        help_seconds.append(seconds([sys.executable, "-m", "wlk_core", "--help"]))
+    bare, with_help = min(bare_seconds), min(help_seconds)
     print(
         f"--help against a bare interpreter: {with_help / bare:.1f}x "
         f"({with_help * 1000:.0f} ms against {bare * 1000:.0f} ms; target <= 5x)"

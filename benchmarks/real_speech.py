@@ -173,10 +173,15 @@ def main() -> None:
         f"{dataset.name}: {len(dataset.samples)} recordings, "
         f"{sum(sample.seconds for sample in dataset.samples):.0f} s\n{'':{width}}{HEADING}"
     )
-    rows = {f"{c}, {seconds:g} s": (c, seconds) for seconds in arguments.chunk_seconds
-            for c in contenders if not c.startswith(WHOLE_FILE)}  # fmt: skip
-    rows |= {c: (c, 1.0) for c in contenders if c.startswith(WHOLE_FILE)}
-    for name, (contender, seconds) in rows.items():
+    whole = [contender for contender in contenders if contender.startswith(WHOLE_FILE)]
+    live = [contender for contender in contenders if contender not in whole]
+    rows = [
+        (f"{contender}, {seconds:g} s", contender, seconds)
+        for seconds in arguments.chunk_seconds
+        for contender in live
+    ]
+    rows += [(contender, contender, 1.0) for contender in whole]
+    for name, contender, seconds in rows:
         try:
             show(name, measure(dataset, contender, models, seconds, arguments.output / name))
         except BackendUnavailable as error:

@@ -81,7 +81,7 @@ def compare(
     """Print what the wire adds to the calls of one stream."""
     audio = audio_of(arguments.backend, arguments.seconds)
     sides = [Side(stream=each.create_processor()) for each in (local, remote)]
-    server = process.cpu_seconds
+    server_start = process.cpu_seconds
     for chunk in partition(audio, arguments.chunk):
         for side in sides:
             side.stream.insert_audio_chunk(chunk)
@@ -89,7 +89,7 @@ def compare(
     for side in sides:
         side.call(side.stream.finish)
     here, there = sides
-    server = process.cpu_seconds - server
+    server = process.cpu_seconds - server_start
     added = list(np.array(there.seconds) - np.array(here.seconds))
     audio_seconds = len(audio) / RATE
     requests = remote.engine_calls.count  # type: ignore[attr-defined]  # a LoadedBackend

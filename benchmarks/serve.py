@@ -90,9 +90,9 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
     """Run *sessions* for *seconds* and return their figures."""
     asyncio.run(_speak(contender, process.address, [talk_of(WARM_SECONDS, 999)]))
     talks = [talk_of(seconds, index) for index in range(sessions)]
-    memory, cpu = process.resident_bytes, process.cpu_seconds
-    reports, resident = asyncio.run(_watched(contender, process, talks, seconds))
-    cpu = process.cpu_seconds - cpu
+    bytes_before, cpu_before = process.resident_bytes, process.cpu_seconds
+    reports, bytes_open = asyncio.run(_watched(contender, process, talks, seconds))
+    cpu = process.cpu_seconds - cpu_before
     normalise = normaliser("basic")
     delays: list[float] = []
     errors = 0
@@ -105,7 +105,7 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
         errors=errors,
         words=sum(len(talk.words) for talk in talks),
         cpu=cpu / sum(len(talk.audio) / 16_000 for talk in talks),
-        session_bytes=max(0, resident - memory) / sessions,
+        session_bytes=max(0, bytes_open - bytes_before) / sessions,
         lateness=[late for report in reports for late in report.lateness],
     )
 

@@ -50,16 +50,16 @@ def stream_of(seconds: float) -> Material:
     first = 0
     for seed in count():
         clip = connected_digits(_WORDS, seed=seed, gap=(0.05, 0.6), lead=0.2, tail=0.8)
-        stop = first + len(clip.audio)
-        if stop > len(audio):
+        end = first + len(clip.audio)
+        if end > len(audio):
             break
-        audio[first:stop] = clip.audio
+        audio[first:end] = clip.audio
         shift = first / SAMPLE_RATE
         words += [
             ReferenceWord(word.text.strip(), word.start + shift, word.end + shift)
             for word in clip.words
         ]
-        first = stop
+        first = end
     return Material(
         audio, Reference(text=" ".join(word.text for word in words), words=tuple(words))
     )
@@ -76,6 +76,11 @@ class Row:
     def per_second(self, counter: str) -> float:
         """Return a work counter per second of audio; 0 if it was not counted."""
         return self.score.work.get(counter, 0) / self.score.audio_seconds
+
+    @property
+    def cost(self) -> float:
+        """The processor seconds per second of audio."""
+        return self.score.busy_seconds / self.score.audio_seconds
 
 
 def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
@@ -104,13 +109,13 @@ def print_heading(width: int) -> None:
 
 def print_row(row: Row, *, first: Row, width: int) -> None:
     """Print a row, with its processor time also as a multiple of that of *first*."""
-    cost, unit = (r.score.busy_seconds / r.score.audio_seconds for r in (row, first))
     words = row.score.words
     print(
         f"{row.name:{width}}  {row.per_second('encoder_frames'):8.0f}  "
         f"{row.per_second('decoder_positions'):11.1f}  {row.per_second('decoder_forwards'):10.1f}  "
         f"{f'{words.errors}/{words.reference_length}':>11}  "
         f"{100 * words.errors / words.reference_length:4.2f} %  "
-        f"{row.latency.p50:9.2f} s  {row.latency.p90:.2f} s  {cost:7.3f}  {cost / unit:5.2f}x",
+        f"{row.latency.p50:9.2f} s  {row.latency.p90:.2f} s  {row.cost:7.3f}  "
+        f"{row.cost / first.cost:5.2f}x",
         flush=True,
     )

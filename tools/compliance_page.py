@@ -74,17 +74,15 @@ def _exceptions(reports: list[dict[str, Any]]) -> list[str]:
             if rule["outcome"] != "pass":
                 key = (rule["id"], rule["outcome"], _reason(rule, report))
                 backends.setdefault(key, []).append(report["title"])
-    keys = sorted(backends, key=lambda key: (rules[key[0]], ORDER.index(key[1])))
-    return [
-        _row(
-            rule,
-            outcome if outcome in ("n/a", "deviation", "advisory") else f"**{outcome}**",
-            "all" if len(backends[rule, outcome, reason]) == len(reports)
-            else ", ".join(backends[rule, outcome, reason]),
-            reason,
-        )
-        for rule, outcome, reason in keys
-    ]  # fmt: skip
+    rows = []
+    for rule, outcome, reason in sorted(
+        backends, key=lambda key: (rules[key[0]], ORDER.index(key[1]))
+    ):
+        names = backends[rule, outcome, reason]
+        shown_names = "all" if len(names) == len(reports) else ", ".join(names)
+        is_expected = outcome in ("n/a", "deviation", "advisory")
+        rows.append(_row(rule, outcome if is_expected else f"**{outcome}**", shown_names, reason))
+    return rows
 
 
 def _reason(rule: dict[str, Any], report: dict[str, Any]) -> str:
@@ -96,10 +94,13 @@ def _reason(rule: dict[str, Any], report: dict[str, Any]) -> str:
 def _titled(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the reports, each with its `title`."""
     count = Counter(_title(report) for report in reports)
-    return [
-        {**report, "title": title if count[title] == 1 else f"{title} ({report['proof']})"}
-        for report, title in ((report, _title(report)) for report in reports)
-    ]
+    titled = []
+    for report in reports:
+        title = _title(report)
+        if count[title] > 1:
+            title = f"{title} ({report['proof']})"
+        titled.append({**report, "title": title})
+    return titled
 
 
 def _title(report: dict[str, Any]) -> str:

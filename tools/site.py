@@ -69,6 +69,6 @@ def options() -> str:
         spec
         for plugin in Registry().plugins()
         if plugin.distribution in ours
-        for spec in plugin.backends
+        for spec in plugin.offers("backend")
     ]
     return "\n".join(map(backend_section, sorted(specs, key=lambda spec: spec.name)))

@@ -1,1 +1,1 @@
-"""Whisper backends for wlk-core on CTranslate2, torch, MLX and an OpenAI-compatible endpoint."""
+"""Whisper backends for wlk-core on CTranslate2, torch, MLX and OpenAI-compatible servers."""

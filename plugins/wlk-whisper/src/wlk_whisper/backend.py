@@ -107,7 +107,7 @@ def decoding_options(
         is_multilingual=is_multilingual,
         hf_tokenizer=hf_tokenizer,
     )
-    keyterms, prompt = (config.options[name] or "" for name in ("keyterms", "prompt"))
+    keyterms, prompt = config.options["keyterms"] or "", config.options["prompt"] or ""
     length = len(hf_tokenizer.encode(f"{keyterms} {prompt}", add_special_tokens=False).ids)
     if length > MAX_PROMPT_TOKENS:  # trimmed, because clients of OpenAI's API rely on it
         logger.warning(

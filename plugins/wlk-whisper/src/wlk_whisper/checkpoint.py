@@ -1,4 +1,4 @@
-"""Find a checkpoint and read the settings beside its weights: wlk.json, generation_config.json."""
+"""Find a checkpoint and read the configs beside its weights: wlk.json, generation_config.json."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """Return the settings in *directory*, defaults without a file; see `read_json_table`."""
+        """Return the config in *directory*, defaults without a file; see `read_json_table`."""
         table = read_json_table(directory / "wlk.json", cls)
         return msgspec.convert(table | {"name": name}, cls)
 
@@ -116,7 +116,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 def find_model(spec: BackendSpec, model: str, *, cache_dir: str | None) -> tuple[Path, Checkpoint]:
     """
-    Return the directory and the settings of *model*; `digits` is in transformers' format.
+    Return the directory of *model* and what it declares; `digits` is in transformers' format.
 
     Raises:
         ModelNotFoundError: the model is missing, or wlk-whisper-digits is not installed.

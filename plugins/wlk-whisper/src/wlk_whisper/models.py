@@ -82,7 +82,7 @@ MLX_FILES = (
 )
 
 # Names under which hosts serve Whisper with word times: api.openai.com (whisper-1) and
-# api.groq.com/openai (the other two).  Other names are passed to the endpoint unchanged.
+# api.groq.com/openai (the other two).  Other names are passed to the server unchanged.
 HOSTED_MODELS = {
     "whisper-1": "hosted",
     "whisper-large-v3": "hosted",

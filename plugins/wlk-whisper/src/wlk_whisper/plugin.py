@@ -160,12 +160,12 @@ MLX_WHISPER = BackendSpec(
 OPENAI_API = BackendSpec(
     name="openai-api",
     api=1,
-    summary="Whisper at an OpenAI-compatible endpoint; sends the audio there",
+    summary="Whisper at an OpenAI-compatible server; sends the audio there",
     load="wlk_whisper.openai_api.backend:load",
     options=(
         Option(
             name="base_url",
-            help="URL of the endpoint without /audio/transcriptions; by default "
+            help="URL of the server without /audio/transcriptions; by default "
             "OPENAI_BASE_URL, else https://api.openai.com/v1",
         ),
         Option(
@@ -179,7 +179,7 @@ OPENAI_API = BackendSpec(
             default=30.0,
             minimum=0.1,
             maximum=600.0,
-            help="seconds after which a request fails if the endpoint has not answered",
+            help="seconds after which a request fails if the server has not answered",
         ),
         Option(
             name="max_retries",
@@ -187,7 +187,7 @@ OPENAI_API = BackendSpec(
             default=3,
             minimum=0,
             maximum=10,
-            help="times a request is repeated while the endpoint is busy, failing or unreachable, "
+            help="times a request is repeated while the server is busy, failing or unreachable, "
             "after the delay that it asks for or growing ones",
         ),
         standard_options.PROMPT,

@@ -1,5 +1,5 @@
 """
-A transcription endpoint on this machine that accepts what OpenAI's accepts, and nothing else.
+A transcription server on this machine that accepts what OpenAI's accepts, and nothing else.
 
 It really recognises digits, with the bundled checkpoint through faster-whisper.
 """
@@ -38,7 +38,7 @@ EMPTY = {"text": "", "words": []}
 
 
 class BadRequest(Exception):  # noqa: N818 -- the name of the status
-    """The endpoint does not accept the request; the message has the reason."""
+    """The server does not accept the request; the message has the reason."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,11 +83,11 @@ REJECTION = response(400, {"error": {"message": "Unsupported language"}})
 
 class DigitsServer(ThreadingHTTPServer):
     """
-    The endpoint; `url` is its base URL.
+    The server; `url` is its base URL.
 
     The functions in `next` respond to the next requests, one each, before any other handling.
     Requests are counted in `arrivals`.  Those whose number is in `fail_at` fail, each in one of the
-    ways that endpoints do.
+    ways that servers do.
     """
 
     daemon_threads = True
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-#: How endpoints fail: an error, overload, no response, half of one, a proxy's page instead.
+#: How servers fail: an error, overload, no response, half of one, a proxy's page instead.
 FAULTS = (
     response(500, {"error": {"message": "The server had an error"}}),
     response(429, {"error": {"message": "Rate limit reached"}}),

@@ -1,4 +1,4 @@
-"""An endpoint on this machine and the backend that calls it."""
+"""A server on this machine and the backend that calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from api_server import KEY, MODEL, DigitsServer  # noqa: E402 -- found through t
 
 
 @pytest.fixture(scope="session")
-def session_endpoint():
+def session_server():
     """Serve on a port of its own until the tests end."""
     server = DigitsServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -29,21 +29,21 @@ def session_endpoint():
 
 
 @pytest.fixture
-def server(session_endpoint, monkeypatch):
-    """Return the endpoint without earlier requests, and with its key in the environment."""
+def server(session_server, monkeypatch):
+    """Return the server without earlier requests, and with its key in the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     for name in ("OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    session_endpoint.next.clear()
-    session_endpoint.accepted.clear()
-    session_endpoint.rejections.clear()
-    session_endpoint.arrivals = 0
-    return session_endpoint
+    session_server.next.clear()
+    session_server.accepted.clear()
+    session_server.rejections.clear()
+    session_server.arrivals = 0
+    return session_server
 
 
 @pytest.fixture
 def load(server):
-    """Return a function that loads the backend at the endpoint, closed after the test."""
+    """Return a function that loads the backend at the server, closed after the test."""
     loaded = []
 
     def load(model=MODEL, **options):

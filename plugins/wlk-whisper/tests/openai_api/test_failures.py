@@ -1,4 +1,4 @@
-"""Failures of an endpoint, each an error of one line."""
+"""Failures of a server, each an error of one line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_invalid_response_is_one_line(load, server, respond, message, is_retr
 
 
 def test_an_unknown_model_and_a_wrong_path_are_reported(load, server):
-    """A 404 is either; the endpoint's own message is part of the line."""
+    """A 404 is either; the server's own message is part of the line."""
     with pytest.raises(BackendError, match=r"`huge` does not exist.*no model huge"):
         load("huge").warmup()
     with pytest.raises(BackendError, match=r"Invalid URL.*the part before /audio/transcriptions"):

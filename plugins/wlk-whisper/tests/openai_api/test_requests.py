@@ -1,4 +1,4 @@
-"""Requests to an endpoint: their fields, audio and number, and streams of them."""
+"""Requests to a server: their fields, audio and number, and streams of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_request_has_model_format_and_granularities(load, server):
         (None, False, [None]),
     ],
 )
-def test_a_language_is_sent_in_the_codes_that_endpoints_accept(
+def test_a_language_is_sent_in_the_codes_that_servers_accept(
     load, server, language, is_forced, sent
 ):
     """ISO 639-1 comes first; then Whisper's code of a forced language, else no language."""
@@ -68,7 +68,7 @@ def test_the_rejection_of_a_forced_language_is_an_error(load, server):
 
 
 def test_a_translation_has_fields_of_its_own(load, server):
-    """The translations endpoint takes neither language nor granularities."""
+    """The path for translations takes neither language nor granularities."""
     hypothesis = transcribe(load(), task="translate", prompt="one")
     (request,) = server.accepted
 
@@ -79,7 +79,7 @@ def test_a_translation_has_fields_of_its_own(load, server):
 
 
 def test_the_source_language_of_a_translation_is_refused(load):
-    """The endpoint has no field for it, and no argument is ignored silently."""
+    """The server has no field for it, and no argument is ignored silently."""
     with pytest.raises(OptionError, match="translations take no source language"):
         load().create_processor(task="translate", language="de")
 

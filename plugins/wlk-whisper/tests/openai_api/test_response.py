@@ -119,7 +119,7 @@ def test_a_translation_is_timed_by_its_segments():
 
 
 def test_a_language_that_whisper_does_not_support_is_none():
-    """Names are those of openai/whisper, which endpoints report; codes are accepted, too."""
+    """Names are those of openai/whisper, which servers report; codes are accepted, too."""
     names = pytest.importorskip("mlx_whisper.tokenizer", exc_type=ImportError).TO_LANGUAGE_CODE
     for name, code in names.items():
         assert code == parse(text="", language=name.title()).language

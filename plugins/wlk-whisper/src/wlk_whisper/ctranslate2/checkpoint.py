@@ -72,12 +72,13 @@ def check_files(directory: Path) -> AlignmentHeads:
                 directory / "config.json",
                 f"alignment_heads names the layer {layer}, which the decoder does not have",
             )
-    if (found := (*shapes.get("encoder/conv1/weight", ()), 0, 0)[1]) != mels:
+    found = _dimension(shapes, "encoder/conv1/weight", axis=1)
+    if found != mels:
         raise _misfit(
             directory / "preprocessor_config.json",
             f"it has feature_size={mels}, but the weights have {found}",
         )
-    rows = (*shapes.get("decoder/embeddings/weight", ()), 0)[0]
+    rows = _dimension(shapes, "decoder/embeddings/weight", axis=0)
     if tokens is not None and len(tokens) < rows:
         raise _misfit(vocabulary, f"it has {len(tokens)} tokens, but the weights have {rows}")
     if rows and (directory / TOKENIZER_FILE).exists():
@@ -85,6 +86,12 @@ def check_files(directory: Path) -> AlignmentHeads:
         read_tokenizer(directory, n_vocab=rows)
     # Without a list CTranslate2 uses the upper half of the layers.
     return AlignmentHeads(pairs=heads, are_known=bool(heads))
+
+
+def _dimension(shapes: dict[str, tuple[int, ...]], name: str, *, axis: int) -> int:
+    """Return a dimension of the variable *name*, 0 if there is none."""
+    shape = shapes.get(name, ())
+    return shape[axis] if axis < len(shape) else 0
 
 
 def _misfit(path: Path, reason: str) -> ModelNotFoundError:

@@ -84,7 +84,7 @@ def transcribe_aligned(
         tokenizer,
         prompt,
         keyterms=static_prompt,
-        room=max(0, min(positions - budget - 1, MAX_PROMPT_TOKENS)),
+        max_total=max(0, min(positions - budget - 1, MAX_PROMPT_TOKENS)),
         max_tokens=MAX_CONTEXT_TOKENS,
     )
     logit_filter = engine.logit_filter(tokenizer, has_timestamps=False)

@@ -51,7 +51,7 @@ class DecodingOptions:
 @attrs.frozen(kw_only=True, eq=False)
 class WhisperEngine:
     """
-    A loaded network, its tokenizer, features and settings; calls may come from any thread.
+    A loaded network, its tokenizer, features and config; calls may come from any thread.
 
     A transcript never begins with *begin_suppress_tokens*; None means a space or the end of text.
     """

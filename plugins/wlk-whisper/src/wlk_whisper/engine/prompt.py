@@ -23,7 +23,7 @@ MIN_NEW_TOKENS = 64
 # Limits for a decoder that does not stop.
 TOKENS_PER_SECOND = 15  # faster than anyone speaks, in scripts with words in the vocabulary
 BYTE_TOKENS_PER_SECOND = 45  # 15 characters of three bytes, one token per byte
-SPARE_TOKENS = 16  # timestamps and punctuation of the shortest audio
+EXTRA_TOKENS = 16  # timestamps and punctuation of the shortest audio
 
 # Languages whose scripts have few words in the multilingual vocabulary.  Measured, their everyday
 # sentences take 0.7 (Thai) to 3.0 (Tibetan) tokens a character; English takes 0.3, Japanese 0.5.
@@ -39,7 +39,7 @@ def token_budget(samples: int, language: str | None, *, task: str = "transcribe"
     """Return how many tokens the text of *samples* of speech at 16 kHz may have."""
     is_byte_level = task == "transcribe" and language in _BYTE_LEVEL_LANGUAGES
     rate = BYTE_TOKENS_PER_SECOND if is_byte_level else TOKENS_PER_SECOND
-    return SPARE_TOKENS + round(rate * samples / SAMPLE_RATE)
+    return EXTRA_TOKENS + round(rate * samples / SAMPLE_RATE)
 
 
 def previous_tokens(
@@ -47,21 +47,24 @@ def previous_tokens(
     prompt: str,
     *,
     keyterms: str = "",
-    room: int = MAX_PROMPT_TOKENS,
+    max_total: int = MAX_PROMPT_TOKENS,
     max_tokens: int = MAX_PROMPT_TOKENS,
 ) -> list[int]:
     """
-    Return the token that introduces earlier text, and at most *room* tokens of that text.
+    Return the token that introduces earlier text, and at most *max_total* tokens of it.
 
     These are the beginning of *keyterms*, then the end of *prompt*, at most *max_tokens* of it.
     Without either the list is empty, because an empty previous text changes the transcript.
     """
-    terms, text = (
-        # Special tokens, whose ids begin with the end of text, are dropped.
-        [token for token in tokenizer.encode(f" {part}") if token < tokenizer.eot] if part else []
-        for part in (keyterms, prompt)
-    )
-    terms = terms[:room]
-    kept = min(len(text), max_tokens, room - len(terms))
+    terms = _text_tokens(tokenizer, keyterms)[:max_total]
+    text = _text_tokens(tokenizer, prompt)
+    kept = min(len(text), max_tokens, max_total - len(terms))
     previous = [*terms, *text[len(text) - kept :]]
     return [tokenizer.sot_prev, *previous] if previous else []
+
+
+def _text_tokens(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the tokens of *text*, without special ones, whose ids begin with the end of text."""
+    if not text:
+        return []
+    return [token for token in tokenizer.encode(f" {text}") if token < tokenizer.eot]

@@ -88,9 +88,16 @@ def _trace(moves: NDArray[np.int8]) -> tuple[NDArray[np.int64], NDArray[np.int64
     row, column = moves.shape[0] - 1, moves.shape[1] - 1
     path = [(row, column)]
     while row > 0 or column > 0:
-        move = _DOWN if column == 0 else _RIGHT if row == 0 else int(moves[row, column])
-        row -= move != _RIGHT
-        column -= move != _DOWN
+        if column == 0:
+            move = _DOWN
+        elif row == 0:
+            move = _RIGHT
+        else:
+            move = int(moves[row, column])
+        if move in (_DOWN, _DIAGONAL):
+            row -= 1
+        if move in (_RIGHT, _DIAGONAL):
+            column -= 1
         path.append((row, column))
     forwards = np.array(path[::-1], dtype=np.int64)
     return forwards[:, 0], forwards[:, 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, groupby, takewhile
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -132,16 +132,23 @@ def drop_loop(words: Sequence[W]) -> tuple[W, ...]:
     with audio come before the next loop: a window that begins in the middle of a word can make the
     decoder repeat a clause before it goes on.
     """
-    before: list[W] = []
-    sections = [before]  # between loops
-    for is_idle, group in groupby(words, lambda w: w.end <= w.start):
+    sections: list[list[W]] = [[]]  # the words between loops
+    for has_audio, group in groupby(words, _has_audio):
         run = list(group)
-        if is_idle and len(run) >= LOOP_WORDS:
+        if not has_audio and len(run) >= LOOP_WORDS:
             sections.append([])
         else:
             sections[-1] += run
-    kept = takewhile(lambda s: sum(w.end > w.start for w in s) >= LOOP_WORDS, sections[1:])
-    return tuple(chain(before, *kept))
+    kept, *later_sections = sections
+    for section in later_sections:
+        if len(list(filter(_has_audio, section))) < LOOP_WORDS:
+            break
+        kept = kept + section
+    return tuple(kept)
+
+
+def _has_audio(word: Word) -> bool:
+    return word.end > word.start
 
 
 def tighten_to_speech(words: Sequence[W], audio: NDArray[np.float32]) -> tuple[W, ...]:
@@ -176,13 +183,14 @@ def _move_boundaries(
         first = max(_frame(before.middle), boundary - reach)
         stop = min(_frame(after.middle), boundary + reach)
         pauses = true_runs(~loud_frames(decibels[first:stop], background=background))
-        pauses = [p for p in pauses if p[1] - p[0] >= GAP_FRAMES]
-        if not pauses or any(a <= boundary - first <= b for a, b in pauses):
+        pauses = [(begin, end) for begin, end in pauses if end - begin >= GAP_FRAMES]
+        position = boundary - first
+        if not pauses or any(begin <= position <= end for begin, end in pauses):
             continue
-        nearest = min(
-            pauses, key=lambda p: min(abs(p[0] + first - boundary), abs(p[1] + first - boundary))
+        begin, end = min(
+            pauses, key=lambda pause: min(abs(pause[0] - position), abs(pause[1] - position))
         )
-        time = (first + (nearest[0] + nearest[1]) // 2) * FRAME_SAMPLES / SAMPLE_RATE
+        time = (first + (begin + end) // 2) * FRAME_SAMPLES / SAMPLE_RATE
         moved[index - 1] = attrs.evolve(before, end=time)
         moved[index] = attrs.evolve(after, start=time)
     return moved

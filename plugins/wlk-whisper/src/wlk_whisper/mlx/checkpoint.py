@@ -142,7 +142,8 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> tuple[Whisper, Heads | No
                 directory, f"config.json divides {width} {part} channels among {count} heads"
             )
     whisper = _new_modules(ModelDimensions(**{key: dims[key] for key in _CONFIG_KEYS}), dtype)
-    if (quantization := config.get("quantization")) is not None:
+    quantization = config.get("quantization")
+    if quantization is not None:
         _quantize(directory, whisper, quantization, weights)
     placed = {
         key: value.astype(dtype) if mx.issubdtype(value.dtype, mx.floating) else value
@@ -215,7 +216,7 @@ def _read_heads(directory: Path, saved: mx.array | None) -> Heads | None:
 
 
 def _quantize(
-    directory: Path, whisper: Whisper, settings: Any, weights: Mapping[str, mx.array]
+    directory: Path, whisper: Whisper, quantization: Any, weights: Mapping[str, mx.array]
 ) -> None:
     """Quantize the modules whose weights come with scales."""
 
@@ -223,7 +224,7 @@ def _quantize(
         return isinstance(module, (nn.Linear, nn.Embedding)) and f"{path}.scales" in weights
 
     try:
-        nn.quantize(whisper, **settings, class_predicate=is_quantized)
+        nn.quantize(whisper, **quantization, class_predicate=is_quantized)
     except (TypeError, ValueError) as error:
         raise _rejection(
             directory, f"it is quantized in an unknown way ({one_line(str(error))})"

@@ -1,1 +1,1 @@
-"""Whisper at an OpenAI-compatible transcription endpoint."""
+"""Whisper at an OpenAI-compatible transcription server."""

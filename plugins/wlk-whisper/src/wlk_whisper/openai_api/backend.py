@@ -1,4 +1,4 @@
-"""The openai-api backend: streams over any OpenAI-compatible transcription endpoint."""
+"""The openai-api backend: streams over any OpenAI-compatible transcription server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError
 from wlk_whisper.backend import window_recognizer
-from wlk_whisper.openai_api.client import ApiClient, Endpoint
+from wlk_whisper.openai_api.client import ApiAddress, ApiClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +40,11 @@ def load(
         BackendUnavailable: the key is missing, or the network is switched off.
 
     """
-    endpoint = Endpoint.resolve(base_url, key_variable=api_key_env, model=model)
-    if endpoint.url.startswith("http:") and not endpoint.is_local:
-        logger.warning("the key and the audio are sent to %s unencrypted", endpoint.url)
-    client = ApiClient(endpoint, model, timeout_seconds=timeout_seconds, max_retries=max_retries)
-    logger.info("audio is sent to %s, model %s", endpoint.url, model)
+    address = ApiAddress.resolve(base_url, key_variable=api_key_env, model=model)
+    if address.url.startswith("http:") and not address.is_local:
+        logger.warning("the key and the audio are sent to %s unencrypted", address.url)
+    client = ApiClient(address, model, timeout_seconds=timeout_seconds, max_retries=max_retries)
+    logger.info("audio is sent to %s, model %s", address.url, model)
     return LoadedBackend(spec, client, open_stream=_open_stream, warmup=_warm_up)
 
 
@@ -53,7 +53,7 @@ def _open_stream(
 ) -> Callable[[], Recognizer]:
     if config.task == "translate" and config.language is not None:
         raise OptionError(
-            "openai-api: translations take no source language, because endpoints detect it; "
+            "openai-api: translations take no source language, because servers detect it; "
             f"leave the language out, got {config.language!r}"
         )
     call = calls.wrap(

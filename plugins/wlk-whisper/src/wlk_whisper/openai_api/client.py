@@ -1,4 +1,4 @@
-"""Send audio to a transcription endpoint: check its URL and key, and explain its failures."""
+"""Send audio to a transcription server: check its URL and key, and explain its failures."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
 @attrs.frozen(kw_only=True)
-class Endpoint:
+class ApiAddress:
     """
-    An endpoint and the key for it.
+    The URL of an OpenAI-compatible server, and the key for it.
 
     The key is sent to `url` and nowhere else, and no message contains it.
     """
@@ -61,9 +61,9 @@ class Endpoint:
     key: str = attrs.field(repr=False)
 
     @classmethod
-    def resolve(cls, base_url: str | None, *, key_variable: str, model: str) -> Endpoint:
+    def resolve(cls, base_url: str | None, *, key_variable: str, model: str) -> ApiAddress:
         """
-        Return the endpoint of *base_url*, after the checks that need no request.
+        Return the address with *base_url*, after the checks that need no request.
 
         Raises:
             OptionError: the URL, the name of the variable or the model is invalid.
@@ -96,24 +96,24 @@ class Endpoint:
                 "value contains spaces or characters that a key cannot have; set it again with: "
                 f"export {key_variable}=..."
             )
-        endpoint = cls(url=url, key_variable=key_variable, key=key or NO_KEY)
+        address = cls(url=url, key_variable=key_variable, key=key or NO_KEY)
         if offline_mode():
-            endpoint._check_offline(model)
-        if not key and endpoint.is_openai:
+            address._check_offline(model)
+        if not key and address.is_openai:
             raise BackendUnavailable(
                 f"openai-api: expected the key for {url} in the environment variable "
                 f"{key_variable}, which is not set; set it with: export {key_variable}=..."
             )
-        return endpoint
+        return address
 
     @property
     def is_openai(self) -> bool:
-        """Whether the endpoint is OpenAI's own, in one of its regions."""
+        """Whether the server is OpenAI's own, in one of its regions."""
         return f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
 
     @property
     def is_local(self) -> bool:
-        """Whether the endpoint is on this machine, so that audio sent to it does not leave it."""
+        """Whether the server is on this machine, so that audio sent to it does not leave it."""
         return is_loopback(urlsplit(self.url).hostname or "")
 
     def _check_offline(self, model: str) -> None:
@@ -140,7 +140,7 @@ def _check_url(url: str) -> None:
     is_url = is_url and url.isprintable() and not {" ", "?", "#", "@"} & set(url)
     if not is_url or url.endswith(REQUEST_PATHS):
         raise OptionError(
-            "openai-api: option base_url is the URL of an endpoint without the part "
+            "openai-api: option base_url is the URL of a server without the part "
             f"/audio/transcriptions, a query or a password, such as {DEFAULT_URL}; got "
             f"{url.rpartition('@')[2]!r}; keys come from the environment, see api_key_env"
         )
@@ -148,30 +148,30 @@ def _check_url(url: str) -> None:
 
 class ApiClient:
     """
-    A model at an endpoint; calls may come from any thread.
+    A model at a server; calls may come from any thread.
 
     The official client retries requests, waits between attempts, and limits the time of each.
     """
 
     def __init__(
-        self, endpoint: Endpoint, model: str, *, timeout_seconds: float, max_retries: int
+        self, address: ApiAddress, model: str, *, timeout_seconds: float, max_retries: int
     ) -> None:
-        self.endpoint = endpoint
+        self.address = address
         self.model = model
         self._client = openai.OpenAI(
-            api_key=endpoint.key,
-            base_url=endpoint.url,
+            api_key=address.key,
+            base_url=address.url,
             timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
             max_retries=max_retries,
             # Redirects are not followed, because key and audio go to the chosen URL only.  Requests
             # to this machine ignore the proxies of the environment.
             http_client=openai.DefaultHttpxClient(
-                follow_redirects=False, trust_env=not endpoint.is_local
+                follow_redirects=False, trust_env=not address.is_local
             ),
         )
         # The client reads these from the environment, too.  No request here is administrative.
         self._client.admin_api_key = None
-        if not endpoint.is_openai:  # these were set for OpenAI and are sent to OpenAI only
+        if not address.is_openai:  # these were set for OpenAI and are sent to OpenAI only
             self._client.organization = self._client.project = None
             # The headers of OPENAI_CUSTOM_HEADERS have no public switch.
             self._client._custom_headers = {}  # noqa: SLF001
@@ -188,12 +188,12 @@ class ApiClient:
         keyterms: str = "",
     ) -> Hypothesis:
         """
-        Return the endpoint's transcript of float32[n] at 16 kHz, n > 0.
+        Return the server's transcript of float32[n] at 16 kHz, n > 0.
 
         Transcribed words have times of their own.  A translation has times for segments only, so
         each segment is returned as one `Word`.
 
-        A language that was detected rather than forced (*is_forced*) is left out if the endpoint
+        A language that was detected rather than forced (*is_forced*) is left out if the server
         rejects it, because a wrong detection must not end a stream.
 
         Raises:
@@ -207,10 +207,10 @@ class ApiClient:
         bodies = [fields]
         if task == "transcribe":  # translations accept neither granularities nor a language
             fields["timestamp_granularities"] = ["word", "segment"]
-            # The API documents ISO 639-1, whose code for Javanese is not Whisper's.
-            documented = "jv" if language == "jw" else language
-            codes = dict.fromkeys((documented, language if is_forced else None))
-            bodies = [fields if code is None else {**fields, "language": code} for code in codes]
+            bodies = [
+                fields if code is None else {**fields, "language": code}
+                for code in _codes_to_try(language, is_forced=is_forced)
+            ]
         padded = np.pad(audio, (0, max(0, MIN_SAMPLES - len(audio))))
         seconds = len(padded) / SAMPLE_RATE
         path = "/audio/transcriptions" if task == "transcribe" else "/audio/translations"
@@ -222,12 +222,12 @@ class ApiClient:
             words = tighten_to_speech(drop_loop(response.timed_words()), audio)
             return Hypothesis(words=words, language=language or response.language)
         except (openai.OpenAIError, ResponseError) as error:
-            failure = _backend_error(error, endpoint=self.endpoint, model=self.model)
+            failure = _backend_error(error, address=self.address, model=self.model)
         raise failure  # outside the except block, whose error references the key
 
     def _post(self, path: str, bodies: Sequence[dict[str, Any]], wav: bytes) -> str:
         """
-        Return the response to the first of *bodies* that the endpoint accepts.
+        Return the response to the first of *bodies* that the server accepts.
 
         The client's own methods are not used: they parse any response into models that accept
         everything, and warn that OpenAI retires translations.
@@ -241,10 +241,18 @@ class ApiClient:
                     files=[("file", ("audio.wav", wav, "audio/wav"))],
                     options={"headers": {"Content-Type": "multipart/form-data"}},
                 )
-            except REJECTED:  # for any field, because endpoints name it in different ways
+            except REJECTED:  # for any field, because servers name it in different ways
                 if body is bodies[-1]:
                     raise
         raise AssertionError("unreachable: the last body is accepted or raises")
+
+
+def _codes_to_try(language: str | None, *, is_forced: bool) -> list[str | None]:
+    """Return the codes to send for a language, in this order, where None sends none."""
+    # The API documents ISO 639-1, whose code for Javanese is not Whisper's.
+    documented = "jv" if language == "jw" else language
+    alternative = language if is_forced else None
+    return [documented] if documented == alternative else [documented, alternative]
 
 
 def _pcm_wav(audio: NDArray[np.float32]) -> bytes:
@@ -257,19 +265,19 @@ def _pcm_wav(audio: NDArray[np.float32]) -> bytes:
     return file.getvalue()
 
 
-def _backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> BackendError:
+def _backend_error(error: Exception, *, address: ApiAddress, model: str) -> BackendError:
     """
     Return the BackendError to raise for *error*, which the official client has already retried.
 
     Raise it outside of the `except` block that caught *error*: the client's exceptions reference
     the request, and with it the key.
     """
-    url, key = endpoint.url, endpoint.key
+    url, key = address.url, address.key
     is_exhausted = is_retryable = True
     if isinstance(error, openai.APIStatusError):
         is_exhausted = is_retryable = _is_transient(error)
         message = _server_message(error, key)
-        line = f"answered {error.status_code} ({message}): {_remedy(error, endpoint, model)}"
+        line = f"answered {error.status_code} ({message}): {_remedy(error, address, model)}"
     elif isinstance(error, openai.APITimeoutError):
         line = "did not answer in time; allow more with --option timeout_seconds=SECONDS"
     elif isinstance(error, openai.APIConnectionError):
@@ -289,11 +297,11 @@ def _is_transient(error: openai.APIStatusError) -> bool:
     return is_busy and error.code not in _QUOTA_CODES
 
 
-def _remedy(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str:
-    variable = endpoint.key_variable
+def _remedy(error: openai.APIStatusError, address: ApiAddress, model: str) -> str:
+    variable = address.key_variable
     if error.status_code in _UNAUTHORIZED:
         fault = f"it rejects the key in the environment variable {variable}"
-        if endpoint.key == NO_KEY:
+        if address.key == NO_KEY:
             fault = f"it requires a key, and the environment variable {variable} is not set"
         return f"{fault}; set the key for this URL with: export {variable}=..."
     if error.status_code == _NOT_FOUND:
@@ -314,7 +322,7 @@ def _remedy(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
 
 
 def _server_message(error: openai.APIStatusError, key: str) -> str:
-    """Return the endpoint's own message on one line."""
+    """Return the server's own message on one line."""
     message = error.body.get("message") if isinstance(error.body, dict) else None
     text = str(message or error.response.text or "without a message")
     return one_line(mask_secret(text, key))

@@ -43,7 +43,7 @@ ALIASES = {
 
 class ResponseError(ValueError):
     """
-    The endpoint's response is not as requested; the message quotes it.
+    The server's response is not as requested; the message quotes it.
 
     `is_damaged` is true if the response may have been cut off in transit.
     """
@@ -55,7 +55,7 @@ class ResponseError(ValueError):
 
 def language_code(name: str | None) -> str | None:
     """
-    Return Whisper's code for a language that an endpoint names in English or by a code.
+    Return Whisper's code for a language that a server names in English or by a code.
 
     >>> language_code("English"), language_code("de"), language_code("klingon")
     ('en', 'de', None)
@@ -244,9 +244,9 @@ def divide_text(words: Sequence[str], text: str) -> tuple[tuple[int, int, str], 
         return ()
     else:
         blocks = SequenceMatcher(None, in_text, in_words, autojunk=False).get_matching_blocks()
-    for a, b, length in blocks:
-        for step in range(length):
-            owners.setdefault(positions[a + step], indices[b + step])
+    for text_index, word_index, length in blocks:
+        for offset in range(length):
+            owners.setdefault(positions[text_index + offset], indices[word_index + offset])
     if not owners:
         return ()
     first: dict[int, int] = {}
@@ -264,7 +264,7 @@ def divide_text(words: Sequence[str], text: str) -> tuple[tuple[int, int, str], 
 
 def with_leading_space(text: str) -> str:
     """
-    Return *text* with the space that Whisper writes before it and that endpoints strip.
+    Return *text* with the space that Whisper writes before it and that servers strip.
 
     There is none if the script takes no spaces or the text begins with closing punctuation.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -177,13 +176,8 @@ class TorchBatch:
                 if weights is not None:
                     attention.append(weights)
                 states = mlp(layer, states)
-            kept = [  # indices of packed positions, pass after pass
-                first + row * item.tokens.shape[1] + range(item.tokens.shape[1])[index]
-                for first, item in zip(accumulate(sizes, initial=0), passes, strict=False)
-                for row in range(len(item.tokens))
-                for index in item.logits_to_keep
-            ]
-            states = decoder.layer_norm(states[torch.tensor(kept, device=device)])
+            kept = torch.tensor(_kept_positions(passes), device=device)
+            states = decoder.layer_norm(states[kept])
             counts = [len(item.tokens) * len(item.logits_to_keep) for item in passes]
             outputs = list(self._whisper.proj_out(states).float().split(counts))
             if output_attention:
@@ -193,9 +187,11 @@ class TorchBatch:
                     for weights, size, stream in zip(ordered, sizes, cross.streams, strict=True)
                 ]
             arrays = _to_host(outputs)
-        caches = iter(attention_pass.caches)
+        first = 0
         for item in passes:
-            item.decoder.caches = [next(caches) for _ in item.decoder.caches]
+            end = first + len(item.decoder.caches)
+            item.decoder.caches = attention_pass.caches[first:end]
+            first = end
         return [
             DecoderOutput(
                 logits=arrays[index].reshape(len(item.tokens), len(item.logits_to_keep), -1),
@@ -245,6 +241,19 @@ class TorchDecoder:
     def reorder_cache(self, rows: Sequence[int]) -> None:
         """Make new row i continue from old row ``rows[i]``."""
         self.caches = [self.caches[row] for row in rows]
+
+
+def _kept_positions(passes: Sequence[DecoderPass]) -> list[int]:
+    """Return the indices of the packed positions whose logits are kept, pass after pass."""
+    kept: list[int] = []
+    first = 0
+    for item in passes:
+        rows, new = item.tokens.shape
+        for _ in range(rows):
+            positions = range(first, first + new)
+            kept += [positions[index] for index in item.logits_to_keep]
+            first += new
+    return kept
 
 
 def _self_attention(

@@ -11,7 +11,7 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import KEY, response, transcribe
 
 from wlk_core import BackendError, BackendUnavailable, ModelNotFoundError, OptionError, load_backend
-from wlk_whisper.openai_api.client import DEFAULT_URL, Endpoint
+from wlk_whisper.openai_api.client import DEFAULT_URL, ApiAddress
 from wlk_whisper.plugin import OPENAI_API
 
 LOCAL = "http://127.0.0.1:9/v1"
@@ -26,8 +26,8 @@ def _environment(monkeypatch):
 
 
 def resolve(base_url=None, *, variable="OPENAI_API_KEY", model="whisper-1"):
-    """Return the endpoint for these options."""
-    return Endpoint.resolve(base_url, key_variable=variable, model=model)
+    """Return the address for these options."""
+    return ApiAddress.resolve(base_url, key_variable=variable, model=model)
 
 
 def test_the_url_is_the_option_else_the_environment_else_openai(monkeypatch):
@@ -39,13 +39,13 @@ def test_the_url_is_the_option_else_the_environment_else_openai(monkeypatch):
     assert LOCAL == resolve(f"{LOCAL}/").url
 
 
-def test_an_endpoint_is_used_only_where_it_is_named():
+def test_a_server_is_used_only_where_it_is_named():
     """It sends audio away and costs money."""
     assert OPENAI_API.preference is None
 
 
 def test_a_key_is_never_shown():
-    """Neither the endpoint nor the refusal of a key instead of its variable shows a key."""
+    """Neither the address nor the refusal of a key instead of its variable shows a key."""
     assert "sk-secret" not in repr(resolve())
     with pytest.raises(OptionError, match="never the key itself") as caught:
         resolve(variable="sk-live-1234")
@@ -86,7 +86,7 @@ def test_an_invalid_key_is_reported_without_showing_it(monkeypatch, key):
 )
 def test_an_invalid_url_is_refused(url):
     """The message has an example of a valid URL, and no password."""
-    with pytest.raises(OptionError, match="base_url is the URL of an endpoint without") as caught:
+    with pytest.raises(OptionError, match="base_url is the URL of a server without") as caught:
         resolve(url)
 
     assert "hunter2" not in str(caught.value)
@@ -124,7 +124,7 @@ def test_offline_no_server_fetches_a_model(monkeypatch):
         resolve(LOCAL, model="Systran/faster-whisper-small")
 
 
-def test_the_key_comes_from_the_environment_and_goes_to_the_endpoint(load, server, monkeypatch):
+def test_the_key_comes_from_the_environment_and_goes_to_the_server(load, server, monkeypatch):
     """OpenAI's own headers are not sent to other hosts."""
     monkeypatch.setenv("OTHER_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-host")
@@ -165,7 +165,7 @@ def test_requests_to_this_machine_ignore_proxies(load, server, monkeypatch):
 
 
 def test_a_wrong_key_is_reported_without_showing_it(load, server, monkeypatch):
-    """The endpoint repeats the key that it rejects; the error names its variable instead."""
+    """The server repeats the key that it rejects; the error names its variable instead."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-987654")
     with pytest.raises(BackendError, match=r"401 .* OPENAI_API_KEY; set .* export OP") as caught:
         load().warmup()

@@ -63,14 +63,15 @@ def test_every_word_comes_and_none_is_inside_a_pause(name):
     """Words come in order; pauses are detected to a tenth of a second, and the clock is exact."""
     audio, words, pauses = material()
     try:
-        tokens, spans, end = played(name, audio)
+        tokens, spans, session_end = played(name, audio)
     except BackendUnavailable as error:
         pytest.skip(str(error))
 
     assert words == [token.text.strip() for token in tokens]
-    for start, stop in pauses:
-        inside = [t.text for t in tokens if t.end > start + EDGE and t.start < stop - EDGE]
-        assert [] == inside, (start, stop)
+    for start, end in pauses:
+        inside = [t.text for t in tokens if t.end > start + EDGE and t.start < end - EDGE]
+        assert inside == [], (start, end)
     removed = sum(span.duration for span in spans)
-    assert end.stats.audio_seconds + removed == pytest.approx(len(audio) / SAMPLE_RATE, abs=1e-6)
-    assert end.audio_time == len(audio) / SAMPLE_RATE
+    decoded = session_end.stats.audio_seconds
+    assert decoded + removed == pytest.approx(len(audio) / SAMPLE_RATE, abs=1e-6)
+    assert session_end.audio_time == len(audio) / SAMPLE_RATE

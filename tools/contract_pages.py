@@ -50,9 +50,12 @@ def rules() -> str:
         lines += ["", f"### {family}: {FAMILIES[family]}", ""]
         for test in members:
             marks = [test.kinds.replace(",", ", ")]
-            marks += [f"{test.tier} tier"] if test.tier != "contract" else []
-            marks += [f"needs `{test.requires}`"] if test.requires else []
-            marks += [f"since {test.since}"] if test.since != "1.0" else []
+            if test.tier != "contract":
+                marks.append(f"{test.tier} tier")
+            if test.requires:
+                marks.append(f"needs `{test.requires}`")
+            if test.since != "1.0":
+                marks.append(f"since {test.since}")
             text = f"[{'; '.join(marks)}] {test.sentence}"
             lines.append(f"  - {text}" if test.id in known else f"- **{test.id}** {text}")
             known.add(test.id)

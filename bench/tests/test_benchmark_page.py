@@ -35,7 +35,7 @@ def test_the_page_is_written_and_unusable_backends_are_reported(tmp_path, monkey
     absent = declared("absent", requires={ABSENT: "pip install it"})
     working = declared("working", policies=("native", "alignatt"))
     # Backends that read coded audio or have no digits checkpoint are not in the table.
-    others = (SCRIPTED_SPEC, declared("endpoint", models={"small": "elsewhere"}))
+    others = (SCRIPTED_SPEC, declared("remote", models={"small": "elsewhere"}))
     shelf = Shelf(
         absent, declared("broken"), working, declared("single"), *others, broken={"broken"}
     )
@@ -54,6 +54,6 @@ def test_the_page_is_written_and_unusable_backends_are_reported(tmp_path, monkey
     rows = [line.split("|")[1:3] for line in tables if line.startswith("| `")]
     expected = [(" `working` ", " native "), (" `working` ", " alignatt "), (" `single` ", " - ")]
     assert 2 * expected == [tuple(row) for row in rows]
-    assert not {"scripted", "endpoint"} & set(re.findall(r"\w+", text))
+    assert not {"scripted", "remote"} & set(re.findall(r"\w+", text))
     assert "`broken` (broken finds no device)" in text
     assert "No backend with a `digits` checkpoint" in page_script.page([], [], [])

@@ -1,4 +1,4 @@
-"""Responses of a remote endpoint become words in order within the audio, or a one-line error."""
+"""Responses of a remote server become words in order within the audio, or a one-line error."""
 
 from __future__ import annotations
 

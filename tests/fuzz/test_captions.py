@@ -39,7 +39,7 @@ def tokens(draw, texts=TEXTS, speakers=SPEAKERS):
 
 
 def cues(text, form):
-    """Return start and stop in milliseconds and payload of each cue, as FFmpeg reads them."""
+    """Return start and end in milliseconds and payload of each cue, as FFmpeg reads them."""
     with av.open(io.BytesIO(text.encode()), format=form) as container:
         return [
             (packet.pts, packet.pts + packet.duration, bytes(packet).decode())

@@ -119,14 +119,17 @@ def measure_all(
     """Return the result of each backend with each policy, printing a line for each when done."""
     dataset = load_dataset(data, limit=limit)
     results: list[dict[str, Any]] = []
-    for spec, policy in [(each, name) for each in specs for name in each.policies or ("",)]:
-        options = [f"policy={policy}"] if policy else []
-        config, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
-        open_backend = partial(load, config, spec, registry)
-        output = work / "-".join(filter(None, [spec.name, policy]))
-        results.append(run_benchmark(dataset, config, open_backend, output))
-        wer = percent(results[-1]["summary"]["wer"]) or "-"
-        click.echo(f"{config.data}: {spec.name} {policy} WER {wer}", err=True)
+    for spec in specs:
+        for policy in spec.policies or ("",):
+            options = [f"policy={policy}"] if policy else []
+            config, _ = prepare(
+                dataset, spec.name, model="digits", options=options, registry=registry
+            )
+            open_backend = partial(load, config, spec, registry)
+            output = work / "-".join(filter(None, [spec.name, policy]))
+            results.append(run_benchmark(dataset, config, open_backend, output))
+            wer = percent(results[-1]["summary"]["wer"]) or "-"
+            click.echo(f"{config.data}: {spec.name} {policy} WER {wer}", err=True)
     return results
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 
+import attrs
 from faulty_backends.base import FaultyBackend, FaultyStream
 
 from wlk_conformance.scripted import ScriptedBackend
@@ -79,7 +80,7 @@ class Deviating(FaultyStream):
     """Reports all processed audio as stable, and drifts."""
 
     def changed(self, emission, call):
-        return emission.replace(stable_up_to=emission.processed_up_to)
+        return attrs.evolve(emission, stable_up_to=emission.processed_up_to)
 
     def waited(self, seconds):
         return seconds + 1e-7 if seconds > 0 else seconds

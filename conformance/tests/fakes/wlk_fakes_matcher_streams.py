@@ -57,7 +57,7 @@ class ChangingStream(FaultyStream):
         first, *rest = emission.committed
         middle = (first.start + first.end) / 2  # so that neither half lies beyond the audio
         halves = [attrs.evolve(first, end=middle), attrs.evolve(first, start=middle)]
-        return emission.replace(committed=(*halves, *rest))
+        return attrs.evolve(emission, committed=(*halves, *rest))
 
     def end_silence(self, duration, offset=None):
         """Count the pause."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from time import sleep
 
+import attrs
 import numpy as np
 
 from faulty_backends.base import (
@@ -157,7 +158,7 @@ class TrustsCallersClock(FaultyStream):
         self.believed += off if 0 < off <= EPS else 0.0
 
     def changed(self, emission, call):
-        return emission.replace(processed_up_to=emission.processed_up_to + self.believed)
+        return attrs.evolve(emission, processed_up_to=emission.processed_up_to + self.believed)
 
 
 @alone("IN-03", on="insert_audio_chunk")
@@ -333,7 +334,7 @@ class LosesWordAfterLongQuiet(FaultyStream):
             if self.silences or token.start - self.end < 20:
                 kept.append(token)
             self.end = token.end
-        return emission.replace(committed=tuple(kept))
+        return attrs.evolve(emission, committed=tuple(kept))
 
 
 @alone("IN-05")

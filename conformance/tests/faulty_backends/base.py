@@ -350,7 +350,7 @@ def broken_rules(under_test):
 
 def each(emission, change):
     """Return *emission* with *change* made to each token."""
-    return emission.replace(committed=tuple(map(change, emission.committed)))
+    return attrs.evolve(emission, committed=tuple(map(change, emission.committed)))
 
 
 def edited(emission, index, **changes):
@@ -358,7 +358,7 @@ def edited(emission, index, **changes):
     tokens = list(emission.committed)
     if -len(tokens) <= index < len(tokens):
         tokens[index] = edit(tokens[index], **changes)
-    return emission.replace(committed=tuple(tokens))
+    return attrs.evolve(emission, committed=tuple(tokens))
 
 
 def edit(token, **changes):
@@ -372,7 +372,7 @@ def edit(token, **changes):
 
 def without(emission, first=1):
     """Return *emission* without its first words."""
-    return emission.replace(committed=emission.committed[first:])
+    return attrs.evolve(emission, committed=emission.committed[first:])
 
 
 def again(token):

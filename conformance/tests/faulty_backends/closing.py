@@ -38,6 +38,21 @@ class HoldsStateAfterClose(FaultyStream):
         return edit(stats, state_bytes=2**20) if self.is_closed else stats
 
 
+@alone("LIFE-10")
+class KeepsQueuedAudio(FaultyStream):
+    """Keeps the audio that no step has taken when it is closed."""
+
+    queued_bytes = 0
+
+    def close(self):
+        queue = self.stream._input
+        self.queued_bytes += 4 * (queue.samples - queue.taken)
+        self.stream.close()
+
+    def counted(self, stats):
+        return edit(stats, state_bytes=lambda held: held + self.queued_bytes)
+
+
 @by_tests("LIFE-10")
 class ClosesSlowly(FaultyStream):
     """Takes longer to close than a call that waits for nothing may take."""

@@ -119,7 +119,7 @@ class FlushDropsUnconfirmedWord(Matcher):
 class _NinthLost(FaultyStream):
     def changed(self, emission, call):
         words = enumerate(emission.committed, self.words + 1)
-        return emission.replace(committed=tuple(word for number, word in words if number % 9))
+        return attrs.evolve(emission, committed=tuple(word for number, word in words if number % 9))
 
 
 class _RepeatLost(FaultyStream):
@@ -130,7 +130,7 @@ class _RepeatLost(FaultyStream):
         for token in emission.committed:
             kept += [token] if token.text != self.last else []
             self.last = token.text
-        return emission.replace(committed=tuple(kept))
+        return attrs.evolve(emission, committed=tuple(kept))
 
 
 class _Folded(FaultyStream):

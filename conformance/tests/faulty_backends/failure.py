@@ -97,7 +97,7 @@ class HidesLaterErrors(FaultyStream):
     def failed(self, error, call):
         if self.calls <= 10 or is_broken(error):
             raise error
-        return self.last.replace(committed=())
+        return attrs.evolve(self.last, committed=())
 
 
 @in_sessions("ERR-01", on="failed")
@@ -187,7 +187,9 @@ class RepeatsWordAfterFailedFlush(FaultyStream):
     def changed(self, emission, call):
         if not self.strikes(emission):
             return emission
-        return emission.replace(committed=(*emission.committed, again(emission.committed[-1])))
+        return attrs.evolve(
+            emission, committed=(*emission.committed, again(emission.committed[-1]))
+        )
 
 
 @alone("ERR-03", on="failed")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from faulty_backends.base import (
     FaultyBackend,
     FaultyStream,
@@ -27,34 +29,36 @@ PREFIX = (ASRToken(0.0, 0.0, "you", 1.0),)
 def commits_before_audio(stream, emission, call):
     """Commits a word before any audio was inserted."""
     is_due = call == "process_iter" and not stream.stream.stats.audio_seconds
-    return emission.replace(committed=PREFIX) if is_due else emission
+    return attrs.evolve(emission, committed=PREFIX) if is_due else emission
 
 
 @by_tests("LIFE-01")
 def commits_prefix_after_lead(stream, emission, call):
     """Commits a prefix after a leading silence, before any audio."""
     is_due = stream.silences and not stream.stream.stats.audio_seconds and call != "finish"
-    return emission.replace(committed=PREFIX) if is_due else emission
+    return attrs.evolve(emission, committed=PREFIX) if is_due else emission
 
 
 @in_sessions("LIFE-01")
 def commits_prefix_after_reset(stream, emission, call):
     """Commits a prefix after a reset, before any audio."""
     is_due = stream.resets and not stream.stream.stats.audio_seconds and call != "finish"
-    return emission.replace(committed=PREFIX) if is_due else emission
+    return attrs.evolve(emission, committed=PREFIX) if is_due else emission
 
 
 @alone("LIFE-02")
 def drops_short_rest(stream, emission, call):
     """Never decodes a stream shorter than a fifth of a second."""
     is_short = call == "finish" and 0 < stream.stream.stats.audio_seconds < 0.2
-    return emission.replace(committed=()) if is_short else emission
+    return attrs.evolve(emission, committed=()) if is_short else emission
 
 
 @by_tests("LIFE-02")
 def finish_returns_three_words(stream, emission, call):
     """Returns three words at most from finish."""
-    return emission.replace(committed=emission.committed[:3]) if call == "finish" else emission
+    return (
+        attrs.evolve(emission, committed=emission.committed[:3]) if call == "finish" else emission
+    )
 
 
 @by_tests("LIFE-02")
@@ -63,7 +67,7 @@ def finish_loses_word_at_the_end(stream, emission, call):
     if call != "finish" or not emission.committed:
         return emission
     is_last = emission.committed[-1].end >= emission.processed_up_to - 0.08
-    return emission.replace(committed=emission.committed[:-1]) if is_last else emission
+    return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission
 
 
 @alone("LIFE-03")
@@ -75,7 +79,7 @@ class FinishesTwice(FaultyStream):
 
     def changed(self, emission, call):
         if self.is_finished and call == "finish":
-            return emission.replace(committed=self.last)
+            return attrs.evolve(emission, committed=self.last)
         self.last = emission.committed[-1:] or self.last
         self.is_finished = call == "finish"
         return emission
@@ -281,7 +285,7 @@ class LosesWordAtContextLimit(FaultyStream):
                 kept.append(token)
             else:
                 self.is_past = True
-        return emission.replace(committed=tuple(kept))
+        return attrs.evolve(emission, committed=tuple(kept))
 
 
 @alone("LIFE-08")
@@ -305,8 +309,8 @@ def loses_two_hundredth_word(stream, emission, call):
     index = 199 - stream.words
     if stream.silences or not 0 <= index < len(emission.committed):
         return emission
-    return emission.replace(
-        committed=(*emission.committed[:index], *emission.committed[index + 1 :])
+    return attrs.evolve(
+        emission, committed=(*emission.committed[:index], *emission.committed[index + 1 :])
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
 from faulty_backends.base import FaultyStream, again, alone, by_tests, each, edit
@@ -18,7 +19,7 @@ class ExceedsDeclaredErrors(FaultyStream):
 @by_tests("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": 0.02}})
 def loses_words_after_eighth(stream, emission, call):
     """Drops every word after the eighth, but declares two errors in a hundred words."""
-    return emission.replace(committed=emission.committed[: max(0, 8 - stream.words)])
+    return attrs.evolve(emission, committed=emission.committed[: max(0, 8 - stream.words)])
 
 
 @by_tests("QUAL-01", tiers=("speech",), spec={"bounds": {"word_start_median": 0.02}})
@@ -41,7 +42,7 @@ class InventingStream(FaultyStream):
         low, high = self.levels
         is_due = call == "finish" and not self.words and 25 < self.stream.stats.audio_seconds < 60
         is_due = is_due and not emission.committed and low < self.level < high
-        return emission.replace(committed=THANKS) if is_due else emission
+        return attrs.evolve(emission, committed=THANKS) if is_due else emission
 
 
 @alone("QUAL-02", tiers=("speech",))
@@ -80,7 +81,7 @@ class DropsWordsAfterQuiet(FaultyStream):
             self.is_quiet = 1.1 < token.start < 1.3 if not number else self.is_quiet
             if not self.is_quiet or number % 3 == 0:
                 kept.append(token)
-        return emission.replace(committed=tuple(kept))
+        return attrs.evolve(emission, committed=tuple(kept))
 
 
 @by_tests("QUAL-04")
@@ -93,4 +94,4 @@ def answers_with_one_word(stream, emission, call):
 def commits_every_word_twice(stream, emission, call):
     """Commits every word twice."""
     twice = [token for first in emission.committed for token in (first, again(first))]
-    return emission.replace(committed=tuple(twice))
+    return attrs.evolve(emission, committed=tuple(twice))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from faulty_backends.base import FaultyStream, alone, by_tests, edit, in_sessions
 
 
@@ -179,7 +181,7 @@ class ReportsBacklogLate(FaultyStream):
         """Report no time as stable."""
         late = 4.0 if call == "process_iter" else 0.0
         self.processed = max(self.processed, emission.processed_up_to - late)
-        return emission.replace(processed_up_to=self.processed, stable_up_to=0.0)
+        return attrs.evolve(emission, processed_up_to=self.processed, stable_up_to=0.0)
 
 
 @alone("RES-04", on="counted")

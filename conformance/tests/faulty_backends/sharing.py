@@ -15,13 +15,14 @@ from faulty_backends.base import (
     by_tests,
     each,
     edit,
+    end_of,
     in_sessions,
     without,
 )
 from wlk_conformance import EngineFault, EngineFaults
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core import Emission
-from wlk_core.errors import ConcurrentCallError
+from wlk_core.errors import ConcurrentCallError, StreamClosed
 from wlk_core.plugins import EngineCalls
 
 MANY = 4  # streams, or threads
@@ -162,7 +163,7 @@ class LosesWordOfAnotherThread(ThreadedStream):
     """Loses the words of a step on another thread than the insert."""
 
     def changed(self, emission, call):
-        return emission.replace(committed=()) if self.is_elsewhere else emission
+        return attrs.evolve(emission, committed=()) if self.is_elsewhere else emission
 
 
 @by_tests("ISO-03")
@@ -306,6 +307,43 @@ class HoldsStateWhenClosedInStep(IgnoresCloseInStep):
 
     def counted(self, stats):
         return edit(stats, state_bytes=2**20) if self.is_held else stats
+
+
+class _HidesClose(FaultyStream):
+    """Calls `shortened` for a flush that another thread's close cuts short."""
+
+    def made(self, call, make):
+        was_closed = self.stream._is_closing
+        try:
+            return super().made(call, make)
+        except StreamClosed as error:
+            if was_closed or not self.stream._is_closing:
+                raise
+            return self.shortened(error)
+
+
+@alone("ISO-06")
+class FlushHidesClose(_HidesClose):
+    """Returns from a flush that another thread's close cuts short as if it were complete."""
+
+    def shortened(self, error):
+        return Emission(error.committed, end_of(self), end_of(self))
+
+
+@by_tests("ISO-06")
+class FlushLosesWordsAtClose(_HidesClose):
+    """Returns no words from a flush that another thread's close cuts short."""
+
+    def shortened(self, error):
+        return Emission((), 0.0, 0.0)
+
+
+@by_tests("ISO-06")
+class FlushFailsAtClose(_HidesClose):
+    """Raises another error from a flush that another thread's close cuts short."""
+
+    def shortened(self, error):
+        raise RuntimeError("the queue is empty") from error
 
 
 BATCHING = {"capabilities": SCRIPTED_SPEC.capabilities | {"batching"}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from faulty_backends.base import (
     FaultyStream,
     LosingStream,
@@ -24,7 +26,7 @@ class FlushesOnlyDecodedAudio(FaultyStream):
         committed, self.held = (*self.held, *emission.committed), ()
         if call == "start_silence" and self.calls == 1:
             committed, self.held = (), committed
-        return emission.replace(committed=committed)
+        return attrs.evolve(emission, committed=committed)
 
 
 class HoldingStream(FaultyStream):
@@ -37,7 +39,7 @@ class HoldingStream(FaultyStream):
         words = (*self.held, *emission.committed)
         cut = len(words) - kept
         self.held = words[cut:]
-        return emission.replace(committed=words[:cut], stable_up_to=0.0)
+        return attrs.evolve(emission, committed=words[:cut], stable_up_to=0.0)
 
 
 @by_tests("SIL-01")
@@ -64,7 +66,7 @@ def silence_loses_word_at_the_end(stream, emission, call):
     if call != "start_silence" or not emission.committed:
         return emission
     is_last = emission.committed[-1].end >= emission.processed_up_to - 0.01
-    return emission.replace(committed=emission.committed[:-1]) if is_last else emission
+    return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission
 
 
 @alone("SIL-02")
@@ -77,7 +79,7 @@ class RepeatsWordAtSilence(FaultyStream):
         if call != "start_silence":
             return emission
         if not emission.committed and self.at == self.chunks:
-            return emission.replace(committed=self.last)
+            return attrs.evolve(emission, committed=self.last)
         self.last, self.at = emission.committed[-1:], self.chunks
         return emission
 
@@ -99,7 +101,7 @@ class RepeatsWordAfterPauseWithoutAudio(FaultyStream):
     def changed(self, emission, call):
         self.last = emission.committed[-1:] or self.last
         is_struck = call == "start_silence" and self.is_due
-        return emission.replace(committed=self.last) if is_struck else emission
+        return attrs.evolve(emission, committed=self.last) if is_struck else emission
 
 
 @in_sessions("SIL-02")
@@ -111,7 +113,7 @@ class RepeatsWordAtFourthFlush(FaultyStream):
     def changed(self, emission, call):
         is_struck = call == "start_silence" and self.flushes >= 4 and not emission.committed
         self.last = emission.committed[-1:] or self.last
-        return emission.replace(committed=self.last) if is_struck else emission
+        return attrs.evolve(emission, committed=self.last) if is_struck else emission
 
 
 @alone("SIL-03", on="end_silence")
@@ -184,7 +186,7 @@ class StartsInPause(FaultyStream):
             if abs(emission.committed[0].start - self.pause_end) < 0.01:
                 emission = edited(emission, 0, start=lambda start: start - 0.05)
             self.pause_end = None
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 @by_tests("SIL-06")
@@ -204,7 +206,7 @@ def begins_sentence_after_five_seconds(stream, emission, call):
 def repeating(emission):
     """Return *emission* with its first word twice."""
     first = emission.committed[:1]
-    return emission.replace(committed=(*first, *map(again, first), *emission.committed[1:]))
+    return attrs.evolve(emission, committed=(*first, *map(again, first), *emission.committed[1:]))
 
 
 @alone("SIL-07")

@@ -22,7 +22,7 @@ LONG = 5.0  # seconds of silence after which some of these streams change
 @alone("SPK-01")
 def drops_tokens_of_turn(stream, emission, call):
     """Flushes at a turn and drops the tokens."""
-    return emission.replace(committed=()) if call == "new_speaker" else emission
+    return attrs.evolve(emission, committed=()) if call == "new_speaker" else emission
 
 
 @by_tests("SPK-01", on="new_speaker")
@@ -30,7 +30,7 @@ def loses_audio_after_turn(stream, change):
     """Drops the words that start after the time of a turn and were already inserted."""
     emission = FaultyStream.new_speaker(stream, change)
     kept = (token for token in emission.committed if token.start < change.start)
-    return emission.replace(committed=tuple(kept))
+    return attrs.evolve(emission, committed=tuple(kept))
 
 
 @in_sessions("SPK-01", on="new_speaker")
@@ -38,7 +38,7 @@ def loses_word_at_past_turn(stream, change):
     """Drops the last word of a turn that lies more than a second in the past."""
     is_past = change.start < end_of(stream) - 1
     emission = FaultyStream.new_speaker(stream, change)
-    return emission.replace(committed=emission.committed[:-1]) if is_past else emission
+    return attrs.evolve(emission, committed=emission.committed[:-1]) if is_past else emission
 
 
 class _EndOfProgram(BaseException):

@@ -38,7 +38,7 @@ class RepeatsWordWhenIdle(FaultyStream):
         if self.idle == IDLE and self.last is not None:
             time = emission.stable_up_to
             repeated = attrs.evolve(self.last, start=time, end=time)
-            return emission.replace(committed=(*emission.committed, repeated))
+            return attrs.evolve(emission, committed=(*emission.committed, repeated))
         self.last = emission.committed[-1] if emission.committed else self.last
         return emission
 
@@ -57,7 +57,7 @@ class DropsRepeatedWord(FaultyStream):
                 continue
             kept.append(token)
             self.before += f" {text}"
-        return emission.replace(committed=tuple(kept))
+        return attrs.evolve(emission, committed=tuple(kept))
 
 
 @in_sessions("COM-01")
@@ -67,7 +67,7 @@ def repeats_long_word(stream, emission, call):
     for token in emission.committed:
         is_long = token.end - token.start > 0.9
         tokens += [token, again(token)] if is_long else [token]
-    return emission.replace(committed=tuple(tokens))
+    return attrs.evolve(emission, committed=tuple(tokens))
 
 
 @alone("COM-02")
@@ -142,7 +142,7 @@ def commits_empty_token(stream, emission, call):
     if stream.flushes != 4 or call == "process_iter" or not emission.committed:
         return emission
     empty = edit(emission.committed[-1], text="")
-    return emission.replace(committed=(*emission.committed, empty))
+    return attrs.evolve(emission, committed=(*emission.committed, empty))
 
 
 @in_sessions("COM-03")
@@ -160,7 +160,7 @@ class SpacesFirstWordAfterFlush(FaultyStream):
 @alone("COM-04")
 def is_not_deterministic(stream, emission, call):
     """Reports no stable time for two of every four streams."""
-    return emission.replace(stable_up_to=0.0) if stream.number // 2 % 2 == 0 else emission
+    return attrs.evolve(emission, stable_up_to=0.0) if stream.number // 2 % 2 == 0 else emission
 
 
 @by_tests("COM-04")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
 from faulty_backends.base import (
@@ -43,7 +44,7 @@ class GoesBackAfterLongPause(FaultyStream):
         if 60.5 < self.pause < 62:
             emission = edited(emission, 0, start=self.last - 0.1)
         self.last = emission.committed[-1].start if emission.committed else self.last
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 @by_tests("TIME-02")
@@ -62,13 +63,13 @@ class GoesBackAfterThirdTurn(FaultyStream):
         elif is_due and call != "new_speaker":
             self.turns = 3
         self.last = emission.committed[-1].start if emission.committed else self.last
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 @in_sessions("TIME-02")
 def swaps_starts_of_burst(stream, emission, call):
     """Swaps the times of the first two words if more than three are committed at once."""
-    emission = emission.replace(stable_up_to=0.0)
+    emission = attrs.evolve(emission, stable_up_to=0.0)
     if len(emission.committed) <= 3:
         return emission
     first, second = emission.committed[:2]
@@ -79,7 +80,7 @@ def swaps_starts_of_burst(stream, emission, call):
 @alone("TIME-03")
 def reports_everything_stable(stream, emission, call):
     """Reports all processed audio as stable, words held back included."""
-    return emission.replace(stable_up_to=emission.processed_up_to)
+    return attrs.evolve(emission, stable_up_to=emission.processed_up_to)
 
 
 @alone("TIME-03")
@@ -87,7 +88,7 @@ def processed_time_goes_back(stream, emission, call):
     """Reports less processed audio at a turn than before it."""
     if call != "new_speaker" or emission.processed_up_to < 5:
         return emission
-    return emission.replace(processed_up_to=emission.processed_up_to - 3.0)
+    return attrs.evolve(emission, processed_up_to=emission.processed_up_to - 3.0)
 
 
 @alone("TIME-03")
@@ -109,7 +110,7 @@ class HidesLongBacklog(FaultyStream):
 @alone("TIME-03", on="changed")
 def reports_inserted_audio_as_processed(stream, emission, call):
     """Reports all audio that was inserted as processed, decoded or not."""
-    return emission.replace(processed_up_to=end_of(stream))
+    return attrs.evolve(emission, processed_up_to=end_of(stream))
 
 
 @in_sessions("TIME-03")
@@ -117,7 +118,7 @@ def stable_goes_back(stream, emission, call):
     """Reports an earlier stable time at the third flush."""
     if stream.flushes != 3 or call == "process_iter":
         return emission
-    return emission.replace(stable_up_to=emission.stable_up_to / 2)
+    return attrs.evolve(emission, stable_up_to=emission.stable_up_to / 2)
 
 
 @in_sessions("TIME-03")
@@ -125,7 +126,7 @@ def counts_backlog_as_processed(stream, emission, call):
     """Reports a backlog of more than ten seconds as processed, and takes that back later."""
     seconds = stream.stream.stats.audio_seconds
     is_due = call == "process_iter" and seconds - emission.processed_up_to > 10
-    return emission.replace(processed_up_to=seconds) if is_due else emission
+    return attrs.evolve(emission, processed_up_to=seconds) if is_due else emission
 
 
 def later(seconds):
@@ -155,7 +156,7 @@ def loses_word_after_hour_of_lead(stream, emission, call):
 @by_tests("TIME-04")
 def takes_short_lead_for_audio(stream, emission, call):
     """Ignores a leading silence of less than a second in the time of the first word."""
-    emission = emission.replace(stable_up_to=0.0)
+    emission = attrs.evolve(emission, stable_up_to=0.0)
     if not 0 < stream.lead < 1 or stream.words:
         return emission
     return edited(emission, 0, start=lambda start: start - stream.lead)
@@ -173,7 +174,7 @@ class SpreadsWords(FaultyStream):
             if self.end is not None and 1.0 < token.start - self.end < 2.0:
                 emission = edited(emission, index, start=token.start - 0.15)
             self.end = token.end
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 @alone("TIME-05")
@@ -184,7 +185,7 @@ class KeepsHalfPrecisionTimes(FaultyStream):
         """Report no time as stable."""
         if not self.silences:
             emission = each(emission, lambda token: edit(token, start=rounded, end=rounded))
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 def rounded(seconds):
@@ -205,7 +206,7 @@ class SpreadsAfterThirdWord(FaultyStream):
             if self.words + index >= 3:
                 emission = edited(emission, index, start=self.end)
             self.end = token.end
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 class MovingStream(FaultyStream):
@@ -222,7 +223,7 @@ class MovingStream(FaultyStream):
             end = max(start, min(token.end + self.shift, emission.processed_up_to))
             emission = edited(emission, index, start=start, end=end)
             self.before = start
-        return emission.replace(stable_up_to=0.0)
+        return attrs.evolve(emission, stable_up_to=0.0)
 
 
 @in_sessions("TIME-05")
@@ -257,7 +258,7 @@ class StartsInSecondPause(MovingStream):
 
     def changed(self, emission, call):
         """Report no time as stable."""
-        emission = emission.replace(stable_up_to=0.0)
+        emission = attrs.evolve(emission, stable_up_to=0.0)
         if self.silences < 2 or self.pause <= 0.3:
             return emission
         return edited(emission, 0, start=lambda start: max(0.0, start - 0.1))
@@ -282,7 +283,7 @@ class DropsAudioAtEachFlush(FaultyStream):
     def changed(self, emission, call):
         self.is_due = self.is_due or call not in {"process_iter", "finish"}
         seconds = emission.processed_up_to + self.dropped / 16_000
-        return emission.replace(processed_up_to=seconds)
+        return attrs.evolve(emission, processed_up_to=seconds)
 
     def counted(self, stats):
         return edit(stats, audio_seconds=stats.audio_seconds + self.dropped / 16_000)

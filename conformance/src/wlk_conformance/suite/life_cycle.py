@@ -240,7 +240,7 @@ class LifeRules:
     @rule("LIFE-10", "a thread waits on a queue that is never filled again")
     def test_close_releases_everything(self, wlk: BackendUnderTest) -> None:
         """
-        `close()` releases threads, hooks and caches within 5 s, finished or not.
+        `close()` releases threads, hooks, caches and queued audio within 5 s, finished or not.
 
         A closed backend refuses new processors.
         """
@@ -271,3 +271,19 @@ class LifeRules:
         spent = monotonic() - began
         assert spent <= NO_WAIT, f"close() of the backend took {spent:.1f} s, {NO_WAIT:g} s allowed"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)
+
+    @rule("LIFE-10", "close releases the model's state, but not the queue before it", since="2.0")
+    def test_close_releases_queued_audio(self, wlk: BackendUnderTest) -> None:
+        """Audio that no step has taken yet is released too."""
+        stimulus = wlk.log_stimulus(white_noise(30.0))
+        driver = wlk.stream()
+        idle = driver.processor.stats.state_bytes
+        for chunk in stimulus.chunks(1.0):
+            driver.insert(chunk)
+        driver.processor.close()
+        held = driver.processor.stats.state_bytes
+        if held is None:
+            raise NotApplicable("state_bytes is not counted")
+        assert held <= (idle or 0), (
+            f"a stream closed with {stimulus.seconds:g} s of queued audio holds {held} bytes"
+        )

@@ -10,6 +10,7 @@ from wlk_conformance.calls import NO_WAIT, STUCK, ends_within, in_thread, while_
 from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.reports import COUNTERS
+from wlk_conformance.testing import StreamDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken, StreamStats
 
 STREAMS = 4
@@ -88,6 +88,32 @@ def returns_promptly(call: Callable[[], object], *, name: str) -> None:
     calling.result()
 
 
+def flushes_of(wlk: BackendUnderTest) -> dict[str, Callable[[StreamDriver], object]]:
+    """Return the calls that end an utterance, by name."""
+    flushes: dict[str, Callable[[StreamDriver], object]] = {
+        "start_silence": StreamDriver.start_silence,
+        "process_iter(is_last=True)": lambda driver: driver.process(is_last=True),
+        "finish": StreamDriver.finish,
+    }
+    if wlk.has("speaker-turns"):
+        flushes["new_speaker"] = lambda driver: driver.new_speaker(1)
+    return flushes
+
+
+def while_call_runs(
+    wlk: BackendUnderTest, call: Callable[[], object], act: Callable[[], None]
+) -> BaseException | None:
+    """
+    Make *call* on a new thread, and *act* on this thread while the engine is held.
+
+    Returns what the call raised, None if it returned; see `while_held`.
+    """
+    faults = wlk.engine_calls
+    calling = while_held(call, act, None if faults is None else faults.held)
+    assert calling.done(), f"the call did not end within {STUCK:g} s"
+    return calling.exception()
+
+
 def while_a_step_runs(
     wlk: BackendUnderTest,
     driver: StreamDriver,
@@ -98,13 +124,11 @@ def while_a_step_runs(
     """
     Call process_iter on a new thread, and *act* on this thread while the engine is held.
 
-    Raises what either raised, except for what the step *may_raise*; see `while_held`.
+    Raises what either raised, except for what the step *may_raise*.
     """
-    faults = wlk.engine_calls
-    stepping = while_held(driver.process, act, None if faults is None else faults.held)
-    assert stepping.done(), f"the step did not end within {STUCK:g} s"
-    if not isinstance(stepping.exception(), may_raise):
-        stepping.result()
+    error = while_call_runs(wlk, driver.process, act)
+    if error is not None and not isinstance(error, may_raise):
+        raise error
 
 
 def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:

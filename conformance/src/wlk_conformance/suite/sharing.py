@@ -8,7 +8,7 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.compare import check_same
+from wlk_conformance.compare import check_clock, check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
     STREAMS,
@@ -16,8 +16,10 @@ from wlk_conformance.suite.scenes import (
     check_raises,
     check_solo,
     different_speech,
+    flushes_of,
     run_together,
     while_a_step_runs,
+    while_call_runs,
 )
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
@@ -156,8 +158,8 @@ class SharingRules:
         """
         Exclusive calls that overlap raise ConcurrentCallError and change nothing.
 
-        `close()` from another thread takes effect after the step; two backends in one process
-        work.
+        `close()` from another thread takes effect after the step, and a flush that it cuts short
+        raises StreamClosed; two backends in one process work.
         """
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.stream(stimulus.audio)
@@ -188,6 +190,28 @@ class SharingRules:
         check_raises(StreamClosed, "process_iter after close()", driver.process)
         held = driver.processor.stats.state_bytes
         assert held is None or held <= (idle or 0), f"closed during a step, it holds {held} bytes"
+
+    @rule("ISO-06", "a flush that ends early returns what it has, like a complete one", since="2.0")
+    def test_a_flush_that_close_cuts_short_raises(self, wlk: BackendUnderTest) -> None:
+        """A flush that a close from another thread cuts short raises StreamClosed."""
+        stimulus = wlk.speech(8, seed=7)
+        expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        for name, flush in flushes_of(wlk).items():
+            driver = wlk.stream(stimulus.audio)
+            error = while_call_runs(wlk, partial(flush, driver), driver.processor.close)
+            if error is None:  # the close took effect after all steps of the flush
+                what = f"{name} returned although the stream was closed meanwhile"
+                check_same(expected, driver.tokens, what=what, tolerance=0.1)
+                check_clock(driver.processed_up_to, driver.clock)
+            elif not isinstance(error, StreamClosed):
+                raise AssertionError(
+                    f"{name} of a stream that was closed meanwhile raised {error!r}, expected "
+                    "StreamClosed"
+                )
+            else:
+                committed = error.committed
+                what = f"the words of the StreamClosed that {name} raised"
+                check_same(expected[: len(committed)], committed, what=what, tolerance=0.1)
 
     @rule("ISO-06", "module-level state", "a framework is initialised twice")
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:

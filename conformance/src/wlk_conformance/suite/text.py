@@ -23,6 +23,7 @@ from wlk_conformance.suite.scenes import (
     check_alone,
     check_raises,
     check_spoken,
+    flushes_of,
     returns_promptly,
     while_a_step_runs,
 )
@@ -315,14 +316,7 @@ class HypothesisRules:
     def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
         """After a flush the hypothesis is empty."""
         stimulus = wlk.speech(4, seed=3, tail=0.0)
-        flushes: dict[str, Callable[[StreamDriver], object]] = {
-            "start_silence": StreamDriver.start_silence,
-            "process_iter(is_last=True)": lambda driver: driver.process(is_last=True),
-            "finish": StreamDriver.finish,
-        }
-        if wlk.has("speaker-turns"):
-            flushes["new_speaker"] = lambda driver: driver.new_speaker(1)
-        for name, flush in flushes.items():
+        for name, flush in flushes_of(wlk).items():
             driver = wlk.stream()
             driver.feed(stimulus.audio, chunk_seconds=0.5)
             flush(driver)

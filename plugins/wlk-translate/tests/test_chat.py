@@ -1,4 +1,4 @@
-"""The translator sends the right requests to an endpoint, and reports its failures."""
+"""The translator sends the right requests to a server, and reports its failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "sk-loopback-0123456789"
 
 class ChatServer(ThreadingHTTPServer):
     """
-    An endpoint whose model answers with the last message in capitals.
+    A server whose model answers with the last message in capitals.
 
     Pairs of status and body in `next` are the answers to the next requests instead.
     """
@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def server():
-    """Return a running endpoint."""
+    """Return a running server."""
     with ChatServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -79,7 +79,7 @@ def server():
 
 @pytest.fixture
 def opened(server, monkeypatch):
-    """Return a function that opens a translator at the endpoint."""
+    """Return a function that opens a translator that uses the server."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     server.requests.clear()
@@ -102,7 +102,7 @@ class TestRules(TranslatorConformance):
     """Run the contract of translators over HTTP."""
 
     @pytest.fixture(autouse=True)
-    def _open_at_the_endpoint(self, opened):
+    def _open_at_the_server(self, opened):
         self.open = opened
 
 
@@ -137,8 +137,8 @@ def test_a_model_of_one_temperature_gets_none(opened, server):
         (200, "[]", "sent no chat completion"),
     ],
 )
-def test_a_failing_endpoint_is_one_line(status, body, message, opened, server):
-    """The line has the endpoint and the model, but never the key."""
+def test_a_failing_server_is_one_line(status, body, message, opened, server):
+    """The line has the server and the model, but never the key."""
     server.next.append((status, body))
     with pytest.raises(BackendError, match=message) as raised:
         translated(opened(), "One.")
@@ -148,7 +148,7 @@ def test_a_failing_endpoint_is_one_line(status, body, message, opened, server):
     assert raised.value.__cause__ is raised.value.__context__ is None
 
 
-def test_an_absent_endpoint_is_one_line(opened):
+def test_an_absent_server_is_one_line(opened):
     """Nothing listens on that port."""
     with pytest.raises(BackendError, match="cannot be reached"):
         translated(opened(base_url="http://127.0.0.1:9/v1"), "One.")

@@ -154,7 +154,8 @@ class SpeakerSegments:
 
     def end(self, name: str) -> None:
         """Declare that the utterance *name* gets no more text."""
-        self._over |= {name} & self._utterances.keys()
+        if name in self._utterances:
+            self._over.add(name)
 
     def discard(self) -> None:
         """Drop the text of utterances that are not over."""

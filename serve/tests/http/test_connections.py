@@ -180,12 +180,12 @@ def test_a_large_message_is_joined_when_others_had_their_turn(held):
 def test_a_part_that_waits_ends_with_its_connection(held):
     """It is dropped when a part cannot be parsed, which ends the connection."""
     opened, part = held
-    timer = opened._held
+    timer = opened._read_timer
     opened.connection_lost(None)
     opened.loop.time.return_value += 1
     opened.conn.receive_data = Mock(side_effect=MemoryError)
     with pytest.raises(MemoryError):
-        opened._take_held(part)
+        opened._take_delayed(part)
 
     timer.cancel.assert_called_once_with()
     assert "abort" in calls(opened)

@@ -17,8 +17,11 @@ def wlk_protocols() -> list[PluginSpec]:
     """Return the protocols."""
     return [
         PluginSpec(
-            kind="protocol", name=name, api=1, summary=summary,
+            kind="protocol",
+            name=name,
+            api=1,
+            summary=summary,
             load=f"wlk_protocols.{name}.routes:routes",
         )
         for name, summary in _SUMMARIES.items()
-    ]  # fmt: skip
+    ]

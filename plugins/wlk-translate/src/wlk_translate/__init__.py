@@ -1,1 +1,1 @@
-"""Translate committed text with OPUS-MT on CTranslate2, or with a chat model at an endpoint."""
+"""Translate committed text with OPUS-MT on CTranslate2, or with a chat model on a server."""

@@ -68,13 +68,13 @@ OPENAI_CHAT = AnnotatorSpec(
     kind="translator",
     name="openai-chat",
     api=1,
-    summary="a chat model at any OpenAI-compatible endpoint; sends the text there",
+    summary="a chat model on any OpenAI-compatible server; sends the text there",
     load="wlk_translate.openai_api.chat:load",
     options=(
         *_LANGUAGES,
         Option(
             name="base_url",
-            help="URL of the endpoint; by default OPENAI_BASE_URL, else https://api.openai.com/v1",
+            help="URL of the server; by default OPENAI_BASE_URL, else https://api.openai.com/v1",
         ),
         Option(
             name="api_key_env",

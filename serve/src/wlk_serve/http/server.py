@@ -36,7 +36,7 @@ _LINGER_SECONDS = 10.0  # between closing a client that answers no ping and abor
 # Bytes read from a socket in one turn of the event loop; fewer after a read that took longer than
 # _READ_SECONDS.  Frames can be small: 4 KiB of pings block the event loop for 5 ms, per socket, and
 # the 256 KiB that asyncio reads by default for 0.8 s.
-_LEAST_READ, _MOST_READ = 64, 4096
+_MIN_READ_BYTES, _MAX_READ_BYTES = 64, 4096
 _READ_SECONDS = 0.0005
 # Connections that asyncio accepts in one turn: accepting 256 blocked the event loop for 60 ms.
 _MAX_ACCEPTED = 16
@@ -123,20 +123,20 @@ class DrainingServer(uvicorn.Server):
 class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
     """Uvicorn's WebSocket, read in small parts and only while its client reads what it is sent."""
 
-    _received = 0  # reads since the last ping
+    _reads = 0  # since the last ping
 
     def __init__(self, *args: Any, joins: BlockingWork, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._joins = joins  # rations the joining of large messages across all sockets
-        self._held: asyncio.TimerHandle | None = None  # resumes reading after the pause for others
+        self._read_timer: asyncio.TimerHandle | None = None  # until a large message may be joined
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._buffer = memoryview(bytearray(_MOST_READ))
-        self._size = _LEAST_READ
+        self._buffer = memoryview(bytearray(_MAX_READ_BYTES))
+        self._read_bytes = _MIN_READ_BYTES
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 -- asyncio's signature
-        return self._buffer[: self._size]
+        return self._buffer[: self._read_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._take(bytes(self._buffer[:nbytes]))
@@ -146,30 +146,31 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         if is_large and (seconds := self._joins.pause_left) > 0:
             # This part may be the last one, after which websockets joins the message.
             self.transport.pause_reading()
-            self._held = self.loop.call_later(seconds, self._take_held, data)
+            self._read_timer = self.loop.call_later(seconds, self._take_delayed, data)
             return
         began = self.loop.time()
         with self._joins.measured() if is_large else nullcontext():
             self.data_received(data)
         is_slow = self.loop.time() - began > _READ_SECONDS
-        size = self._size // 2 if is_slow else self._size * 2
-        self._size = min(max(size, _LEAST_READ), _MOST_READ)
+        read_bytes = self._read_bytes // 2 if is_slow else self._read_bytes * 2
+        self._read_bytes = min(max(read_bytes, _MIN_READ_BYTES), _MAX_READ_BYTES)
 
-    def _take_held(self, data: bytes) -> None:
-        self._held = None
-        with ExitStack() as stack:
-            stack.callback(self.transport.abort)  # on an error, as asyncio does for direct reads
+    def _take_delayed(self, data: bytes) -> None:
+        self._read_timer = None
+        try:
             self._take(data)
-            stack.pop_all()
+        except BaseException:
+            self.transport.abort()  # as asyncio does when it calls us itself
+            raise
         self._read_again()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._held is not None:
-            self._held.cancel()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._received += 1
+        self._reads += 1
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             # On over 128 headers, a line over 8 KiB or a body, websockets only stores an error.
@@ -186,7 +187,7 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
         self._read_again()
 
     def _read_again(self) -> None:
-        if self.writable.is_set() and not (self.read_paused or self._held):
+        if self.writable.is_set() and not (self.read_paused or self._read_timer):
             self.transport.resume_reading()
 
     async def receive(self) -> Any:
@@ -204,13 +205,13 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             self.send_receive_event_to_app()
 
     def send_keepalive_ping(self) -> None:
-        self._received = 0
+        self._reads = 0
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
         # A client may send a whole recording at once.  Its pong then waits for minutes behind audio
         # that is read as fast as it is decoded; unread or new bytes prove that the client is alive.
-        if self.writable.is_set() and (self.read_paused or self._held or self._received):
+        if self.writable.is_set() and (self.read_paused or self._read_timer or self._reads):
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()
         else:

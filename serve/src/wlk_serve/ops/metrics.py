@@ -119,7 +119,8 @@ class SessionFigures:
             self.metrics.sessions.labels(self._protocol, self._state).dec()
         if state:
             self.metrics.sessions.labels(self._protocol, state).inc()
-        self._losses += state == "waiting"
+        if state == "waiting":
+            self._losses += 1
         self._state = state
 
     def add_audio(self, seconds: float) -> None:

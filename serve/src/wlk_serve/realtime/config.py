@@ -116,7 +116,7 @@ class RealtimeConfig:
                     "format": self.format.record(),
                     "transcription": transcription,
                     "noise_reduction": None,
-                    "turn_detection": vad and msgspec.structs.asdict(vad),
+                    "turn_detection": None if vad is None else msgspec.structs.asdict(vad),
                 }
             },
             "include": list(self.include) or None,

@@ -165,7 +165,9 @@ class Conversation:
 
     def segments(self) -> Iterator[Message]:
         """Return messages with the speaker segments that have become certain."""
-        for item_id, line in [] if self.speakers is None else self.speakers.take():
+        if self.speakers is None:
+            return
+        for item_id, line in self.speakers.take():
             yield {
                 "type": f"{_TRANSCRIPTION}.segment",
                 "item_id": item_id,

@@ -42,6 +42,14 @@ _MARK = "wlk.mark"
 _END = "wlk.end"  # announces that no more audio will come
 
 
+@attrs.frozen
+class _PendingCommit:
+    """A commit of the client whose item has not begun."""
+
+    segment: StreamSegment | None  #: that the utterance is in; None if its words have come
+    seconds: float  #: length of its audio
+
+
 class RealtimeProtocol:
     """
     One Realtime session, without sockets, threads or clocks: a `ClientProtocol`.
@@ -72,8 +80,8 @@ class RealtimeProtocol:
         self._committed = 0  # samples before the last commit
         self._worded: StreamSegment | None = None  # the last segment that has words
         # Commits whose items have not begun, because voice activity detection has not yet ended the
-        # utterances of an earlier segment: the segment of each commit, and its seconds of audio.
-        self._commits: deque[tuple[StreamSegment | None, float]] = deque()
+        # utterances of an earlier segment.
+        self._commits: deque[_PendingCommit] = deque()
         self._was_ended = False  # by the server, which the client cannot know yet
 
     def begin(self) -> list[Message]:
@@ -231,7 +239,7 @@ class RealtimeProtocol:
         seconds = self._take_uncommitted()
         # With a gate, the endpoint ends the item, because speech may end by itself before that.
         if segment is None or segment.options.gate is None:
-            self._commits.append((segment, seconds))
+            self._commits.append(_PendingCommit(segment, seconds))
         yield from self._begin_commits()
         if segment is None:  # a change of options ended the stream, and all words have come
             yield from self._items.complete()
@@ -292,10 +300,13 @@ class RealtimeProtocol:
 
     def _begin_commits(self) -> Iterator[Message]:
         """Begin the items of the commits before the first segment that has a gate."""
-        ungated = itertools.takewhile(lambda s: s.options.gate is None, self._audio.segments)
-        segments = [None, *ungated]
-        while self._commits and self._commits[0][0] in segments:
-            yield from self._items.commit(self._commits.popleft()[1])
+        reached: list[StreamSegment | None] = [None]
+        for segment in self._audio.segments:
+            if segment.options.gate is not None:
+                break
+            reached.append(segment)
+        while self._commits and self._commits[0].segment in reached:
+            yield from self._items.commit(self._commits.popleft().seconds)
 
     def _mark_answer(self, event: Marked) -> Message:
         """Return the answer to a mark, with unrounded times."""

@@ -172,7 +172,9 @@ class SessionAudio:
         while self.segments and not self.segments[-1].commits:
             self.segments.pop().stream.close()
         if self.segments:
-            self.segments[-1].is_cleared, self.segments[-1].takes_audio = True, False
+            last = self.segments[-1]
+            last.is_cleared = True
+            last.takes_audio = False
 
     def end(self) -> None:
         """Take no more audio; the remaining words still follow.  May be called again."""
@@ -197,13 +199,13 @@ class SessionAudio:
         """Run waiting actions, up to one part of long audio; an action that raises waits again."""
         until = self.samples + round(_PART_SECONDS * self.options.rate)
         while self.is_waiting and self.open_segment is not None and self.samples < until:
-            waiting, self._waiting = self._waiting, deque()  # collects actions that the action adds
+            waiting = self._waiting
+            self._waiting = deque()  # for what the action adds, which comes before the others
             try:
                 waiting[0]()
                 waiting.popleft()
             finally:
-                waiting.extendleft(reversed(self._waiting))
-                self._waiting = waiting
+                self._waiting += waiting
 
     def take_waiting(self) -> None:
         """Run all waiting actions that need no new stream; raises like `proceed`."""
@@ -260,11 +262,13 @@ class SessionAudio:
 
     def _receive(self, audio: memoryview) -> None:
         size, rate = SAMPLE_BYTES[self.options.encoding], self.options.rate
-        is_long = len(audio) > _WHOLE_SECONDS * rate * size
-        part = bytes(audio[: round(_PART_SECONDS * rate) * size] if is_long else audio)
-        self.segments[-1].stream.receive(part)
-        self.samples += len(part) // size
-        if rest := audio[len(part) :]:
+        rest = audio[:0]
+        if len(audio) > _WHOLE_SECONDS * rate * size:
+            part_bytes = round(_PART_SECONDS * rate) * size
+            audio, rest = audio[:part_bytes], audio[part_bytes:]
+        self.segments[-1].stream.receive(bytes(audio))
+        self.samples += len(audio) // size
+        if rest:
             self._waiting.append(partial(self._receive, rest))
 
     def _end_segment(self) -> None:

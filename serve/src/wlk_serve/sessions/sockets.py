@@ -81,17 +81,22 @@ class SessionSockets:
         """Return a new session, counted until it is over; raise WLKError to refuse it."""
         self._sessions.check(key_id)
         self._service.check_load()
-        places = ExitStack()
+        counted = ExitStack()
+
+        def forget() -> None:
+            if session.log is not None:
+                self._resumable.pop(session.log.token, None)
+
         session = ClientSession(
             self._service,
             opening,
             protocol=protocol,
             key_id=key_id,
             limits=self._limits,
-            on_over=places.close,
-            on_closed=lambda: session.log and self._resumable.pop(session.log.token, None),
+            on_over=counted.close,
+            on_closed=forget,
         )
-        places.enter_context(self._sessions.entered(session, key_id))
+        counted.enter_context(self._sessions.entered(session, key_id))
         if session.log is not None:
             self._resumable[session.log.token] = session
         return session

@@ -1,1 +1,1 @@
-"""OpenAI's audio endpoints, which transcribe uploaded recordings."""
+"""OpenAI's REST requests, which transcribe uploaded recordings."""

@@ -1,4 +1,4 @@
-"""OpenAI's audio endpoints without I/O: parse forms, and turn events into answers."""
+"""OpenAI's transcription requests without I/O: parse forms, and turn events into answers."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def parse_form(
         ignored |= {name for name, text in terms.items() if text}
     language = card.check_language(single.get("language", ""))
     response_format = single.get("response_format", "json")
-    _choices("response_format", {"response_format": [response_format]}, get_args(ResponseFormat))
+    _check_choices("response_format", {response_format}, get_args(ResponseFormat))
     if response_format == "diarized_json":
         _check_speakers(card, task)
         ignored |= {name for name in ("include", "timestamp_granularities") if name in values}
@@ -122,7 +122,10 @@ def parse_form(
     if streams and response_format not in {"json", "text", "diarized_json"}:
         expected = "json, text or diarized_json with `stream`"
         raise invalid("response_format", expected, response_format)
-    granularities = _choices("timestamp_granularities", values, _GRANULARITIES) or {"segment"}
+    granularities = {text for text in values.get("timestamp_granularities", []) if text}
+    _check_choices("timestamp_granularities", granularities, _GRANULARITIES)
+    includes = {text for text in values.get("include", []) if text}
+    _check_choices("include", includes, ("logprobs",))
     return TranscriptionRequest(
         task=task,
         model=card.name,
@@ -130,8 +133,8 @@ def parse_form(
         prompt=single.get("prompt") if card.takes("prompt") else None,
         keyterms=", ".join(filter(None, terms.values())) if card.takes("keyterms") else None,
         response_format=cast("ResponseFormat", response_format),
-        granularities=frozenset(granularities),
-        has_logprobs="logprobs" in _choices("include", values, ("logprobs",)),
+        granularities=frozenset(granularities or {"segment"}),
+        has_logprobs="logprobs" in includes,
         streams=streams,
         ignored=tuple(sorted(filter(_FIELD_NAME.fullmatch, ignored)))[:_MAX_IGNORED],
     )
@@ -148,11 +151,9 @@ def _check_speakers(card: ModelCard, task: Task) -> None:
         raise RequestError(message, code="invalid_value", param="response_format")
 
 
-def _choices(name: str, values: dict[str, list[str]], choices: Sequence[str]) -> set[str]:
-    chosen = {text for text in values.get(name, []) if text}
+def _check_choices(name: str, chosen: set[str], choices: Sequence[str]) -> None:
     if unknown := sorted(chosen - set(choices)):
         raise invalid(name, f"among {', '.join(choices)}", repr(unknown[0][:100]))
-    return chosen
 
 
 class Transcript:

@@ -7,7 +7,9 @@ It follows whisperlivekit 0.2.26: basic_server.py, timed_objects.py, diff_protoc
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import attrs
 
 from wlk_core.processor import EPS
 from wlk_live.session import (
@@ -40,11 +42,24 @@ if TYPE_CHECKING:
     from wlk_live.session.timeline import Line
     from wlk_serve.protocols import Message, SessionAudio, SessionInfo
 
-MODES = ("full", "diff")
+Mode: TypeAlias = Literal["full", "diff"]
+MODES: tuple[Mode, ...] = ("full", "diff")
 _MAX_LINES = 200  # per state, as many as WhisperLiveKit's page shows
 _RECENT_UTTERANCES = 3  # utterances that a late speaker turn or translation can still change
 _SILENCE, _FIRST_SPEAKER = -2, 1
 _CONTAINERS = (WEBM_START, b"OggS", b"RIFF", b"fLaC")  # the decoder accepts WebM only
+
+
+@attrs.define
+class _Utterance:
+    """An utterance and its lines: with one timeline each, an event rebuilds only recent lines."""
+
+    _timeline: Timeline = attrs.field(factory=Timeline)
+    lines: tuple[Line, ...] = ()
+
+    def add(self, event: Event) -> None:
+        self._timeline.add(event)
+        self.lines = self._timeline.lines
 
 
 class AsrProtocol:
@@ -55,13 +70,12 @@ class AsrProtocol:
     that is still queued.  In mode "diff", every change sends the lines that changed.
     """
 
-    def __init__(self, audio: SessionAudio, _info: SessionInfo, *, is_diff: bool = False) -> None:
+    def __init__(self, audio: SessionAudio, _info: SessionInfo, *, mode: Mode = "full") -> None:
         self._audio = audio
-        self._is_diff = is_diff
+        self._mode = mode
         #: Full states are the messages without a type.
-        self.replaceable: Collection[str | None] = () if is_diff else (None,)
-        # Each utterance has its own timeline and lines, so an event rebuilds only recent lines.
-        self._utterances: deque[tuple[Timeline, list[Line]]] = deque([(Timeline(), [])])
+        self.replaceable: Collection[str | None] = (None,) if mode == "full" else ()
+        self._utterances = deque([_Utterance()])  # the last one is open
         self._speakers: dict[int | str, int] = {}
         #: Lines too old for a state; in mode "full" the last state includes them.
         self._dropped: list[Message] = []
@@ -80,8 +94,7 @@ class AsrProtocol:
         They then send 16-bit samples at 16 kHz, in browsers from an AudioWorklet.  Clients that
         record with a MediaRecorder regardless send WebM.
         """
-        mode = MODES[self._is_diff]
-        return [{"type": "config", "useAudioWorklet": True, "mode": mode}]
+        return [{"type": "config", "useAudioWorklet": True, "mode": self._mode}]
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply samples or WebM, or the end of the audio, which is an empty message."""
@@ -94,7 +107,7 @@ class AsrProtocol:
             return self.end()
         if self._decode is None:
             is_container = data.startswith(_CONTAINERS)
-            self._decode = WebmDecoder().decode if is_container else lambda data: (data,)
+            self._decode = WebmDecoder().decode if is_container else lambda samples: (samples,)
         try:
             for samples in self._decode(data):
                 self._audio.append(samples)
@@ -140,24 +153,22 @@ class AsrProtocol:
 
     def _update_lines(self, event: Event) -> None:
         """Apply an event to the lines, and drop utterances too old for a state."""
-        newest = [*self._utterances][-_RECENT_UTTERANCES:]
         match event:
             case Endpoint():
-                self._utterances.append((Timeline(), []))
-                newest = []
+                self._utterances.append(_Utterance())
             case Commit() | SilenceSpan():
-                newest = newest[-1:]
+                self._utterances[-1].add(event)
             case SpeakerTurn() | Translation():
-                pass
-            case _:
-                newest = []
-        for timeline, lines in newest:
-            timeline.add(event)
-            lines[:] = timeline.lines
-        while sum(len(lines) for _, lines in [*self._utterances][1:]) >= _MAX_LINES:
-            _, lines = self._utterances.popleft()
-            if not self._is_diff:
-                self._dropped += map(self._line, lines)
+                for utterance in [*self._utterances][-_RECENT_UTTERANCES:]:
+                    utterance.add(event)
+        while sum(len(newer.lines) for newer in [*self._utterances][1:]) >= _MAX_LINES:
+            oldest = self._utterances.popleft()
+            if self._mode == "full":
+                self._dropped += map(self._line, oldest.lines)
+
+    def _lines(self) -> list[Line]:
+        """Return the lines of all utterances that are kept."""
+        return [line for utterance in self._utterances for line in utterance.lines]
 
     def _all_lines(self) -> Iterator[Message]:
         """
@@ -165,8 +176,8 @@ class AsrProtocol:
 
         Clients of this mode keep only the last state (WhisperLiveKit#372).
         """
-        if not self._is_diff and self._dropped:
-            kept = [self._line(line) for _, lines in self._utterances for line in lines]
+        if self._mode == "full" and self._dropped:
+            kept = [self._line(line) for line in self._lines()]
             yield {**self._sent, "lines": [*self._dropped, *kept]}
 
     def _update(self, error: str = "") -> Iterator[Message]:
@@ -176,7 +187,7 @@ class AsrProtocol:
             return
         last, self._sent = self._sent, state
         self._sequence += 1
-        if not self._is_diff:
+        if self._mode == "full":
             yield state
         elif not last:
             yield {"type": "snapshot", "seq": self._sequence, **state}
@@ -184,8 +195,7 @@ class AsrProtocol:
             yield {"type": "diff", "seq": self._sequence, **_diff_fields(last, state)}
 
     def _state(self, error: str) -> Message:
-        shown = [line for _, lines in self._utterances for line in lines]
-        lines = [self._line(line) for line in shown[-_MAX_LINES:]]
+        lines = [self._line(line) for line in self._lines()[-_MAX_LINES:]]
         hypothesis = "".join(token.text for token in self._hypothesis)
         has_sound = bool(lines or hypothesis)
         state: Message = {

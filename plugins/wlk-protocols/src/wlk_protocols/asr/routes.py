@@ -55,7 +55,7 @@ def _open(handshake: Handshake) -> Opening:
     language = query.get("language", "")
     code = None if language == "auto" else card.check_language(language) or card.language
     return Opening(
-        make=partial(AsrProtocol, is_diff=mode == "diff"),
+        make=partial(AsrProtocol, mode=mode),
         card=card,
         options=StreamOptions(language=code, translates=card.translates_to is not None),
     )

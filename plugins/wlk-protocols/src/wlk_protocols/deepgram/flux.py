@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange, Marked
-from wlk_protocols.deepgram.messages import language_fields, parse_message
-from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
+from wlk_protocols.deepgram.messages import decoder, language_fields, parse_message
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -70,7 +70,7 @@ class FluxProtocol:
         self._info = info
         self._query = query
         self._next_query = query  # applies from the end of the turn
-        self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
+        self._decode = decoder(is_webm=query.is_webm)
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
@@ -99,7 +99,10 @@ class FluxProtocol:
                 self._marked = self._audio.seconds
                 self._audio.mark(str(self._marked))  # its `Marked` event sends an update
         except RequestError as error:
-            return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
+            messages = self.refuse(error)
+            if error.code == DAMAGED_AUDIO:
+                messages += self.end()
+            return messages
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
@@ -135,7 +138,8 @@ class FluxProtocol:
             case "CloseStream":
                 return self.end()
             case "ForceEndTurn":
-                self._forces += self._audio.commit() is not None
+                if self._audio.commit() is not None:
+                    self._forces += 1
                 return []
             case "Configure":
                 return [self._configure(fields)]
@@ -197,7 +201,8 @@ class FluxProtocol:
 
     def _end_turn(self, event: Endpoint) -> Iterator[Message]:
         is_forced = event.reason == "commit" and self._forces > 0
-        self._forces -= is_forced
+        if is_forced:
+            self._forces -= 1
         self._hypothesis = ()  # all words are committed
         yield from self._start_or_resume(event.audio_time)
         if self._turn_start is not None:
@@ -205,7 +210,10 @@ class FluxProtocol:
             message = self._info_message("EndOfTurn", event.audio_time, self._query.end_seconds)
             yield {**message, "trigger": trigger}
             self._turn += 1
-        self._turn_start, self._words, self._eager_text, self._marked_text = None, [], None, ""
+        self._turn_start = None
+        self._words = []
+        self._eager_text = None
+        self._marked_text = ""
         self._change_options()
 
     def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:

@@ -25,12 +25,13 @@ from wlk_live.session import (
 from wlk_live.session.timeline import with_speakers
 from wlk_protocols.deepgram.messages import (
     channel_record,
+    decoder,
     metadata_fields,
     model_info,
     parse_message,
     rounded,
 )
-from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -60,7 +61,7 @@ class ListenProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._decode = WebmDecoder().decode if query.is_webm else lambda data: (data,)
+        self._decode = decoder(is_webm=query.is_webm)
         self._words: list[ASRToken] = []  # committed, but not in a final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the channel of the last interim result
@@ -71,7 +72,8 @@ class ListenProtocol:
         self._speaker_delay = info.card.speaker_delay if query.has_speakers else None
         self._spans: list[SpeakerSpan] = []  # by start; they end after the last final result
         self._waiting: deque[Event | SegmentEnd] = deque()  # for the speakers of earlier words
-        self._marked = self._decoded = 0.0  # seconds: the last mark requested, the last reached
+        self._marked = 0.0  # seconds of audio at the last mark that was requested
+        self._decoded = 0.0  # seconds of audio at the last mark that was reached
 
     def begin(self) -> list[Message]:
         """Return nothing: Deepgram sends no message before the first result."""
@@ -82,7 +84,10 @@ class ListenProtocol:
         try:
             return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
         except RequestError as error:
-            return [*self.refuse(error), *(self.end() if error.code == DAMAGED_AUDIO else ())]
+            messages = self.refuse(error)
+            if error.code == DAMAGED_AUDIO:
+                messages += self.end()
+            return messages
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return an error message."""
@@ -99,7 +104,8 @@ class ListenProtocol:
             self._decoded = float(event.name)
         else:
             self._waiting.append(event)
-        is_urgent = isinstance(event, End | Failure) or getattr(event, "reason", "") == "commit"
+        is_commit = isinstance(event, Endpoint) and event.reason == "commit"
+        is_urgent = is_commit or isinstance(event, End | Failure)
         while self._waiting:
             if isinstance(self._waiting[0], Endpoint) and not (is_urgent or self._has_speakers()):
                 return
@@ -185,7 +191,8 @@ class ListenProtocol:
     def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
         self._is_silent = True
         is_finalize = event.reason == "commit" and self._finalizes > 0
-        self._finalizes -= is_finalize
+        if is_finalize:
+            self._finalizes -= 1
         if is_finalize or self._words or (event.reason == "silence" and self._query.ends_speech):
             yield self._final(
                 event.time,
@@ -220,7 +227,9 @@ class ListenProtocol:
     def _final(
         self, end: float, *, speech_final: bool = False, from_finalize: bool = False
     ) -> Message:
-        tokens, self._words, self._shown = self._words, [], {}
+        tokens = self._words
+        self._words = []
+        self._shown = {}
         end = max(end, self._start, *(token.end for token in tokens), 0.0)
         results = self._results(
             self._channel(tokens),

@@ -1,4 +1,4 @@
-"""Message parts that the protocols share: client messages, words, channels and metadata."""
+"""Message parts that the protocols share: client messages, audio, words, channels, metadata."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ import json
 import string
 from typing import TYPE_CHECKING, Any
 
+from wlk_serve.protocols import WebmDecoder
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, ModelCard
 
 _DECIMALS = 3  # of times in seconds
+
+
+def decoder(*, is_webm: bool) -> Callable[[bytes], Iterable[bytes]]:
+    """Return a function that returns the samples in a binary message."""
+    return WebmDecoder().decode if is_webm else lambda samples: (samples,)
 
 
 def parse_message(text: str) -> Message:

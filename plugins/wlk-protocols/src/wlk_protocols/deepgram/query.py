@@ -191,7 +191,8 @@ def _silence(confidence: float) -> float:
 def _options(query: QueryParams, card: ModelCard, silence: float | None) -> StreamOptions:
     """Return how to open streams, with a gate that ends speech after *silence* seconds."""
     # Without an encoding, the audio is WebM from a browser, which contains its own format.
-    name, rate = query.get("encoding", "linear16"), _integer(query, "sample_rate", *_RATES)
+    name = query.get("encoding", "linear16")
+    rate = _integer(query, "sample_rate", *_RATES)
     if "encoding" not in query:
         rate = SAMPLE_RATE
     if name not in _ENCODINGS:
@@ -212,8 +213,12 @@ def _options(query: QueryParams, card: ModelCard, silence: float | None) -> Stre
 def language_of(query: QueryParams, card: ModelCard) -> str | None:
     """Return the code of the requested language; None to detect it."""
     hints = query.getlist("language_hint")
-    language = query.get("language") or (hints[0] if len(hints) == 1 else "multi" if hints else "")
-    return None if language == "multi" else card.check_language(language) or card.language
+    language = query.get("language", "")
+    if not language and hints:
+        language = hints[0] if len(hints) == 1 else "multi"
+    if language == "multi":
+        return None
+    return card.check_language(language) or card.language
 
 
 def terms_of(query: QueryParams, card: ModelCard) -> str | None:
@@ -221,7 +226,7 @@ def terms_of(query: QueryParams, card: ModelCard) -> str | None:
     # Each of the `keywords`, for models before nova-3, can end with a boost such as ":2".
     words = [text.partition(":")[0] for text in query.getlist("keywords")]
     terms = ", ".join([*query.getlist("keyterm"), *words])
-    return terms or None if card.takes("keyterms") else None
+    return terms if terms and card.takes("keyterms") else None
 
 
 def refuse_channels(query: QueryParams, instead: str) -> None:

@@ -1,1 +1,1 @@
-"""Serve clients of vLLM's realtime endpoint from wlk-serve."""
+"""Serve clients of vLLM's realtime API from wlk-serve."""

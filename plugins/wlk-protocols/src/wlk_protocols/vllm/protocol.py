@@ -1,4 +1,4 @@
-"""The protocol of vLLM's realtime endpoint; vLLM 0.33, speech_to_text/realtime."""
+"""The protocol of vLLM's realtime API; vLLM 0.33, speech_to_text/realtime."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class WyomingProtocol:
             raise _wrong_order("transcribe before audio-start")
         language = self._card.check_language(fields.get("language") or "") or self._card.language
         terms = [*_strings(fields, "transcript_names"), *_strings(fields, "transcript_terms")]
-        keyterms = ", ".join(terms) or None if self._card.takes("keyterms") else None
+        keyterms = ", ".join(terms) if terms and self._card.takes("keyterms") else None
         options = attrs.evolve(self._audio.options, language=language, keyterms=keyterms)
         self._audio.change(options)
 

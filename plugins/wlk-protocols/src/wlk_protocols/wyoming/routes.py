@@ -30,16 +30,15 @@ async def read_event(reader: StreamReader) -> bytes | None:
     line = await reader.readline()
     if not line:
         return None
-    size = 0
     try:
         header: Any = json.loads(line)
-        lengths = [header.get(name) or 0 for name in ("data_length", "payload_length")]
-        size = sum(map(index, lengths)) if min(lengths) >= 0 else _MAX_BYTES + 1
+        data_bytes = index(header.get("data_length") or 0)
+        payload_bytes = index(header.get("payload_length") or 0)
     except (AttributeError, RecursionError, TypeError) as error:
         raise ValueError("expected a line with a JSON object") from error
-    if size > _MAX_BYTES:
+    if min(data_bytes, payload_bytes) < 0 or data_bytes + payload_bytes > _MAX_BYTES:
         raise ValueError(f"expected data and payload of at most {_MAX_BYTES} bytes together")
-    return line + await reader.readexactly(size)
+    return line + await reader.readexactly(data_bytes + payload_bytes)
 
 
 def _open(card_of: Callable[[object], ModelCard]) -> Opening:

@@ -16,7 +16,8 @@ SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of user
 _CLAUSE_ENDS = tuple(",;:—–،؛，、；：")  # noqa: RUF001 -- as above
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- can follow either
 _MIN_COLUMNS = 20  # before a comma ends a clause: "Yes," is translated better with what follows
-_MAX_COLUMNS = 168  # two captions, after which text without punctuation is divided
+_MAX_COLUMNS = 168  # two captions, after which text without punctuation is divided between words
+_MAX_UNSPACED_COLUMNS = 336  # after which even a word is divided, or a script without spaces
 _PAUSE_SECONDS = 0.8  # between two tokens, as for the end of a caption
 
 
@@ -53,8 +54,9 @@ class ClauseSplitter:
     Divide a stream of tokens into clauses, each as soon as it is complete.
 
     A clause ends at the end of a sentence; at a comma, semicolon, colon or dash after 20 columns or
-    more; before a pause of 0.8 s, another speaker or another language; and at 168 columns.  Every
-    token is part of exactly one clause, however the tokens are divided among calls.
+    more; before a pause of 0.8 s, another speaker or another language; and at 168 columns, or 336
+    in the middle of a word.  Every token is part of exactly one clause, however the tokens are
+    divided among calls.
     """
 
     def __init__(self) -> None:
@@ -95,9 +97,10 @@ def bare(text: str) -> str:
 
 def _divides(before: str, after: str) -> bool:
     """Return whether a clause ends between *before* and *after*, without clear punctuation."""
-    begins_word = after[:1].isspace()
+    if not after[:1].isspace():  # the word goes on
+        return _columns(before) >= _MAX_UNSPACED_COLUMNS
     ends_number = before.endswith(".") and before[-2:-1].isdecimal()
-    return (begins_word and ends_number) or _columns(before) >= _MAX_COLUMNS * (2 - begins_word)
+    return ends_number or _columns(before) >= _MAX_COLUMNS
 
 
 def _may_go_on(text: str) -> bool:
@@ -111,4 +114,4 @@ def _has_words(text: str) -> bool:
 
 def _columns(text: str) -> int:
     """Return the width of *text*; a wide character counts as two columns."""
-    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)

@@ -1,1 +1,1 @@
-"""Chat models at any OpenAI-compatible endpoint."""
+"""Chat models on any OpenAI-compatible server."""

@@ -1,4 +1,4 @@
-"""The translator `openai-chat`: translate clauses with a model at an OpenAI-compatible endpoint."""
+"""The translator `openai-chat`: translate clauses with a model on an OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def load(
 
 
 class ChatModel:
-    """A model at an endpoint; the official client retries requests and limits their time."""
+    """A model on a server; the official client retries requests and limits their time."""
 
     spans_sentences = True
 
@@ -167,7 +167,7 @@ def _check_url(url: str, name: str) -> None:
     is_url = is_url and url.isprintable() and not {" ", "?", "#", "@"} & set(url)
     if not is_url or url.endswith("/completions"):
         raise OptionError(
-            f"{name}: option base_url is the URL of an endpoint without the part "
+            f"{name}: option base_url is the URL of a server without the part "
             f"/chat/completions, a query or a password, such as {_DEFAULT_URL}; got "
             f"{url.rpartition('@')[2]!r}; keys come from the environment, see api_key_env"
         )

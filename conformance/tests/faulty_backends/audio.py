@@ -339,7 +339,7 @@ class LosesWordAfterLongQuiet(FaultyStream):
 
 @alone("IN-05")
 class LosesWordAfterFourMinutes(LosingStream):
-    """Loses the first word after 240 s of audio, when its engine begins a new session."""
+    """Loses the first word after 240 s of audio, when its engine reconnects to its server."""
 
     is_renewed = False
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from wlk_core import Backend
 
-#: What detects a fault: its rule and no other, a test of its rule, or the sessions of each of three
-#: seeds.
+#: What detects a fault: its rule and no other, a test of its rule, or the generated sessions of
+#: each of three seeds.
 Detector = Literal["its rule alone", "tests", "sessions"]
 MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "speakers", "life_cycle",
            "closing", "sharing", "failure", "resources", "quality", "engine")  # fmt: skip
@@ -82,7 +82,8 @@ class FaultyStream:
 
     def insert_audio_chunk(self, audio, end_time=None):
         self.stream.insert_audio_chunk(self.received(audio), end_time)
-        self.chunks, self.chunk = self.chunks + 1, len(audio)
+        self.chunks += 1
+        self.chunk = len(audio)
 
     def received(self, audio):
         """Return the audio that is inserted in place of *audio*, of any type."""
@@ -121,7 +122,8 @@ class FaultyStream:
             emission = make()
         except BackendError as error:
             return self.failed(error, call)
-        self.flushes += call != "process_iter"
+        if call != "process_iter":
+            self.flushes += 1
         result = self.changed(emission, call)
         self.words += len(emission.committed)
         self.pause = 0.0 if emission.committed else self.pause
@@ -253,15 +255,17 @@ class FaultyCase:
         )
 
     def is_detected_in_sessions(self, seed):
-        """Return whether a session of *seed* breaks its rule."""
+        """Return whether a generated session of *seed* breaks its rule."""
         under_test = self.under_test()
         under_test.begin_rule()
         campaign = Campaign(under_test, seed=seed)
         with redirect_stdout(io.StringIO()):
-            return any(  # the smallest session breaks the same rule if that is exact
-                self.rule == (found if found.is_exact else campaign.smallest(session, found)).rule
-                for session, found in campaign.failures(SESSIONS)
-            )
+            for session, found in campaign.failures(SESSIONS):
+                # The smallest session breaks the same rule if that is exact.
+                smallest = found if found.is_exact else campaign.smallest(session, found)
+                if smallest.rule == self.rule:
+                    return True
+        return False
 
 
 _CASES: list[FaultyCase] = []

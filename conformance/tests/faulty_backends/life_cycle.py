@@ -92,7 +92,8 @@ class CountsWorkAtSecondFinish(FaultyStream):
     finishes = 0
 
     def changed(self, emission, call):
-        self.finishes += call == "finish"
+        if call == "finish":
+            self.finishes += 1
         return emission
 
     def counted(self, stats):

@@ -302,7 +302,7 @@ class HoldsStateWhenClosedInStep(IgnoresCloseInStep):
     is_held = False
 
     def close(self):
-        self.is_held |= self.is_stepping
+        self.is_held = self.is_held or self.is_stepping
         self.stream.close()
 
     def counted(self, stats):

@@ -343,7 +343,12 @@ class MonitoredProcessor:
         self._take(self._speakers.take(emission, call))
         now = self.life_cycle.clock.end
         times = self.times.take(emission, call, before=start.clock.end, now=now)
-        self._take(times, rule="ERR-01" if work.faults else "ERR-02" if is_retry else None)
+        rule = None  # that of a wrong time, unless a failure explains it
+        if work.faults:
+            rule = "ERR-01"
+        elif is_retry:
+            rule = "ERR-02"
+        self._take(times, rule=rule)
         with self._lock:
             if call == "finish":
                 self.life_cycle.is_complete = True

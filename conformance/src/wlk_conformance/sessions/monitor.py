@@ -321,11 +321,13 @@ class MonitoredProcessor:
         may_follow_end = call == "finish" and start.ended_by == "finish()"
         if start.ended_by is not None and not may_follow_end:
             self._accepted(call, start.ended_by)
-            return
-        if not isinstance(emission, Emission):
+        elif isinstance(emission, Emission):
+            self._emitted(call, emission, start, work)
+        else:
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
-            return
+
+    def _emitted(self, call: str, emission: Emission, start: _CallStart, work: _EngineWork) -> None:
         if call == "finish":
             self._check_work_of_finish(start, work)
         is_retry = self._failures.has_just_failed

@@ -58,4 +58,4 @@ def lively(backend, audio):
     model.joint.head.bias[model.config.blank_token_id] += 6
     model.generation_config.decoder_start_token_id = model.config.blank_token_id
     model.config.max_symbols_per_step = model.max_symbols_per_step = 4
-    return NemotronEngine(model, extractor, engine.settings)
+    return NemotronEngine(model, extractor, engine.checkpoint)

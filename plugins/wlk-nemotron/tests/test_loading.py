@@ -12,7 +12,7 @@ import torch
 
 from wlk_core import ModelNotFoundError, load_backend
 import wlk_nemotron
-from wlk_nemotron.checkpoint import CheckpointSettings
+from wlk_nemotron.checkpoint import CheckpointConfig
 from wlk_nemotron.languages import LANGUAGES
 
 DIGITS = Path(wlk_nemotron.__file__).parent / "digits"
@@ -87,9 +87,9 @@ def test_the_published_prompts_and_tags_are_read(checkpoint):
     table = json.loads(path.read_text())
     table["model"]["vocab"][3][0] = "<nb-NO>"
     path.write_text(json.dumps(table))
-    settings = CheckpointSettings.read(checkpoint, name="model")
+    config = CheckpointConfig.read(checkpoint, name="model")
 
-    assert {*LANGUAGES, "auto"} == set(settings.prompts)
-    assert (101, 0, 9, 64) == tuple(map(settings.prompt, (None, "en", "de", "he")))
-    assert {3: "no"} == settings.languages
-    assert "" == settings.pieces[3]
+    assert {*LANGUAGES, "auto"} == set(config.prompts)
+    assert (101, 0, 9, 64) == tuple(map(config.prompt, (None, "en", "de", "he")))
+    assert {3: "no"} == config.languages
+    assert "" == config.pieces[3]

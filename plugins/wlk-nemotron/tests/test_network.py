@@ -58,7 +58,7 @@ class Listener:
 def streamed(engine, audio, *, chunk_frames, seconds, language="en"):
     """Return what a stream emits that receives *audio* in pieces of *seconds*."""
     listener = Listener(engine)
-    recognizer = partial(NemotronRecognizer, listener, settings=engine.settings,
+    recognizer = partial(NemotronRecognizer, listener, checkpoint=engine.checkpoint,
                          chunk_frames=chunk_frames, language=language)  # fmt: skip
     driver = StreamDriver(OnlineStream(recognizer))
     driver.feed(audio, chunk_seconds=seconds)
@@ -136,7 +136,7 @@ def test_streams_that_are_taken_together_are_as_alone(lively, audio):
 
     for shift, (chunk_frames, language) in enumerate([(2, "en"), (2, "de"), (7, None), (2, None)]):
         call = partial(keep, shift, Listener(lively))
-        recognizer = NemotronRecognizer(call, settings=lively.settings,
+        recognizer = NemotronRecognizer(call, checkpoint=lively.checkpoint,
                                         chunk_frames=chunk_frames, language=language)  # fmt: skip
         recognizer.feed(audio[3000 * shift : 3000 * shift + 16_000 * (2 + shift)])
         while recognizer.step(is_last=True):

@@ -214,7 +214,7 @@ def test_packed_weights_need_the_memory_of_their_packed_32_bit_integers(quantize
     assert [sum(array.nbytes for array in arrays.values())] == needed
 
 
-def test_a_checkpoint_declares_its_settings(tmp_path):
+def test_a_checkpoint_declares_its_config(tmp_path):
     """`wlk.json` declares its languages, its dtype and its buffer length."""
     table = {"languages": ["en", "de"], "compute_type": "bfloat16", "buffer_seconds": 16}
     (tmp_path / "wlk.json").write_text(json.dumps(table), encoding="utf-8")

@@ -25,13 +25,13 @@ def backend(_single_thread):
 
 
 @pytest.fixture(scope="session")
-def settings(backend):
-    """Return the settings of the digits checkpoint."""
-    return backend.engine.settings
+def checkpoint(backend):
+    """Return the config of the digits checkpoint."""
+    return backend.engine.checkpoint
 
 
 @pytest.fixture(scope="session")
-def lively(backend, settings):
+def lively(backend, checkpoint):
     """
     Return an engine with random weights that predicts many different ids.
 
@@ -46,4 +46,4 @@ def lively(backend, settings):
             if "linear_2" in name:
                 weight.mul_(8)
     model.requires_grad_(False)
-    return VoxtralEngine(TorchNetwork(model, eos_id=settings.tokenizer.eos_id), settings)
+    return VoxtralEngine(TorchNetwork(model, eos_id=checkpoint.tokenizer.eos_id), checkpoint)

@@ -34,9 +34,9 @@ def streamed(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
     recognizer = partial(
         VoxtralRecognizer,
         decode,
-        tokenizer=engine.settings.tokenizer,
+        tokenizer=engine.checkpoint.tokenizer,
         delay_steps=delay_steps,
-        log_mel=engine.settings.log_mel,
+        log_mel=engine.checkpoint.log_mel,
     )
     driver = StreamDriver(OnlineStream(recognizer))
     driver.feed(audio, chunk_seconds=chunk)
@@ -46,7 +46,7 @@ def streamed(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
 
 def generated(engine, audio, *, delay_steps=6):
     """Return the ids that transformers generates from all of the padded audio at once."""
-    tokenizer = engine.settings.tokenizer
+    tokenizer = engine.checkpoint.tokenizer
     steps = tokenizer.left_pad_steps + -(-len(audio) // STEP) + delay_steps + 11
     padded = np.zeros(200 + steps * STEP + 40, dtype=np.float32)
     first = 200 + tokenizer.left_pad_steps * STEP
@@ -77,11 +77,11 @@ def test_a_stream_predicts_what_offline_generation_predicts(lively, delay_steps)
 
 
 @pytest.mark.slow
-def test_an_end_of_text_is_never_predicted(backend, settings):
+def test_an_end_of_text_is_never_predicted(backend, checkpoint):
     """A stream goes on until its caller ends it, whatever the model predicts."""
-    eos_id = settings.tokenizer.eos_id
+    eos_id = checkpoint.tokenizer.eos_id
     model = EagerModel(backend.engine.network.model, eos_id)
-    engine = VoxtralEngine(TorchNetwork(model, eos_id=eos_id), settings)
+    engine = VoxtralEngine(TorchNetwork(model, eos_id=eos_id), checkpoint)
     ids, driver, _ = streamed(engine, load_clip("demo").audio, chunk=1.0)
 
     assert eos_id not in ids

@@ -1,4 +1,4 @@
-"""The settings that a checkpoint declares besides its weights."""
+"""What a checkpoint declares besides its weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
 from wlk_frameworks.features import LogMel
-from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.checkpoint import CheckpointConfig
 
 
 @pytest.fixture
@@ -18,15 +18,15 @@ def model(tmp_path, tekken_json):
 
 
 def read(directory):
-    """Return the settings of the model in a directory."""
-    return CheckpointSettings.read(directory, name="tiny", log_mel=LogMel())
+    """Return the config of the model in a directory."""
+    return CheckpointConfig.read(directory, name="tiny", log_mel=LogMel())
 
 
 def test_a_checkpoint_declares_its_arithmetic_and_delays(model):
     """The dtype and the delays it was trained for are read from wlk.json."""
-    settings = read(model)
+    config = read(model)
 
-    assert ("tiny", "float32", (240, 480)) == (settings.name, settings.dtype, settings.delays_ms)
+    assert ("tiny", "float32", (240, 480)) == (config.name, config.dtype, config.delays_ms)
 
 
 @pytest.mark.parametrize("delay_ms", [800, 100])
@@ -39,10 +39,10 @@ def test_a_delay_that_it_was_not_trained_for_is_refused(model, delay_ms):
 def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):
     """Most checkpoints are published without a wlk.json."""
     (model / "wlk.json").unlink()
-    settings = read(model)
+    config = read(model)
 
-    assert (None, None) == (settings.dtype, settings.delays_ms)
-    assert 30 == settings.delay_steps(2400)
+    assert (None, None) == (config.dtype, config.delays_ms)
+    assert 30 == config.delay_steps(2400)
 
 
 def test_a_directory_without_a_tokenizer_is_refused(model):
@@ -55,8 +55,8 @@ def test_a_directory_without_a_tokenizer_is_refused(model):
 
 def test_a_vocabulary_without_the_ids_of_the_tokenizer_is_refused(model):
     """Without a row for them in the embedding, the first step would fail."""
-    settings = read(model)
-    settings.require_vocabulary(4, file=model / "config.json")
+    config = read(model)
+    config.require_vocabulary(4, file=model / "config.json")
 
     with pytest.raises(ModelNotFoundError, match=r"3 rows, but tekken\.json has the id 3"):
-        settings.require_vocabulary(3, file=model / "config.json")
+        config.require_vocabulary(3, file=model / "config.json")

@@ -10,16 +10,16 @@ import pytest
 from toy_network import ToyBatchNetwork, ToyNetwork
 
 from wlk_frameworks.features import LogMel
-from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.checkpoint import CheckpointConfig
 from wlk_voxtral.engine import DecodeRequest, VoxtralEngine
 
 DELAYS = (3, 6, 10)
 
 
 @pytest.fixture(scope="module")
-def settings(tokenizer):
-    """Return the settings of a checkpoint."""
-    return CheckpointSettings(name="toy", tokenizer=tokenizer, log_mel=LogMel())
+def checkpoint(tokenizer):
+    """Return the config of a checkpoint."""
+    return CheckpointConfig(name="toy", tokenizer=tokenizer, log_mel=LogMel())
 
 
 @attrs.define
@@ -64,15 +64,15 @@ schedules = st.lists(
     schedule=schedules,
     pads=st.floats(0.0, 1.0),
 )
-def test_calls_groups_and_drafts_change_no_prediction(settings, seed, drafts, schedule, pads):
+def test_calls_groups_and_drafts_change_no_prediction(checkpoint, seed, drafts, schedule, pads):
     """Calls of any size, batched or alone, equal decoding step by step in a single call."""
-    engine = VoxtralEngine(ToyBatchNetwork(seed, pads), settings)
+    engine = VoxtralEngine(ToyBatchNetwork(seed, pads), checkpoint)
     streams = [Stream(DELAYS[i % 3], draft) for i, draft in enumerate(drafts)]
     for batch in schedule:
         answers = engine.decode_batch([streams[i].request(n) for i, n in batch.items()])
         for index, answer in zip(batch, answers, strict=True):
             streams[index].take(answer)
-    single = VoxtralEngine(ToyNetwork(seed, pads), settings)
+    single = VoxtralEngine(ToyNetwork(seed, pads), checkpoint)
     for index, stream in enumerate(streams):
         if total := sum(batch.get(index, 0) for batch in schedule):
             alone = Stream(stream.delay_steps).decoded(single, total)
@@ -81,10 +81,10 @@ def test_calls_groups_and_drafts_change_no_prediction(settings, seed, drafts, sc
             assert attrs.astuple(alone.state) == attrs.astuple(stream.state)
 
 
-def test_streams_that_are_due_share_each_pass(settings):
+def test_streams_that_are_due_share_each_pass(checkpoint):
     """Eight streams take as many passes as one, and each counts only its own positions."""
     network = ToyBatchNetwork(pads=1.1, min_margin=0.0)  # no margin is too small
-    engine = VoxtralEngine(network, settings)
+    engine = VoxtralEngine(network, checkpoint)
     streams = [Stream(6, 8) for _ in range(8)]
     engine.decode_batch([Stream(6, 8).request(1)])  # computes the opening state
     network.widths.clear()
@@ -101,10 +101,10 @@ def test_streams_that_are_due_share_each_pass(settings):
 
 
 @pytest.mark.parametrize("fail_at", [1, 2, 3, 4])
-def test_a_batch_that_failed_can_be_repeated(settings, fail_at):
+def test_a_batch_that_failed_can_be_repeated(checkpoint, fail_at):
     """A failed pass changes no state."""
-    engine = VoxtralEngine(ToyBatchNetwork(5, fail_at=fail_at), settings)
-    expected = VoxtralEngine(ToyBatchNetwork(5), settings)
+    engine = VoxtralEngine(ToyBatchNetwork(5, fail_at=fail_at), checkpoint)
+    expected = VoxtralEngine(ToyBatchNetwork(5), checkpoint)
     requests = [Stream(6, 1).request(9), Stream(3, 8).request(12)]
 
     with pytest.raises(RuntimeError, match="out of memory"):
@@ -117,18 +117,18 @@ def test_a_batch_that_failed_can_be_repeated(settings, fail_at):
 
 
 @pytest.mark.parametrize("delay_steps", [3, 6])
-def test_predictions_begin_after_the_prompt(settings, delay_steps):
+def test_predictions_begin_after_the_prompt(checkpoint, delay_steps):
     """The prompt has a first id, and an id for each step of the silence and the delay."""
-    stream = Stream(delay_steps, 8).decoded(VoxtralEngine(ToyNetwork(), settings), 20)
+    stream = Stream(delay_steps, 8).decoded(VoxtralEngine(ToyNetwork(), checkpoint), 20)
 
     assert 20 - 1 - delay_steps == len(stream.predictions)
     assert 31 + 20 == stream.state.positions
     assert (stream.predictions[-1].id,) == stream.state.known_ids
 
 
-def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(settings):
+def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(checkpoint):
     """The first stream with a delay does the work, and counts it."""
-    engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), settings)
+    engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), checkpoint)
     work = [Stream(delay_steps, 8).decoded(engine, 1).work for delay_steps in (6, 6, 3)]
 
     assert [32, 1, 32] == [counters.decoder_positions for counters in work]

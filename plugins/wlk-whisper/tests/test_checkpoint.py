@@ -1,4 +1,4 @@
-"""The files beside the weights: settings, generation config, tokenizer, and what is refused."""
+"""The files beside the weights: wlk.json, generation config, tokenizer, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wlk_whisper_digits import checkpoint_directory
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 
 
-def test_settings_are_read_from_the_directory(tmp_path):
+def test_the_config_is_read_from_the_directory(tmp_path):
     """What the file leaves out has its default."""
     table = {"languages": ["en"], "shorter_input": True, "cpu_threads": 1}
     (tmp_path / "wlk.json").write_text(json.dumps(table), encoding="utf-8")

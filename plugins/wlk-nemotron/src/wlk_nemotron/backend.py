@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
-    from wlk_nemotron.checkpoint import CheckpointSettings
+    from wlk_nemotron.checkpoint import CheckpointConfig
     from wlk_nemotron.engine.recognizer import ChunkAnswer, ChunkRequest
 
 
@@ -22,7 +22,7 @@ class Engine(Protocol):
     """A loaded model that any number of streams share; their state is in their requests."""
 
     @property
-    def settings(self) -> CheckpointSettings:
+    def checkpoint(self) -> CheckpointConfig:
         """What the checkpoint declares."""
         ...
 
@@ -40,13 +40,13 @@ def _open_stream(
     engine: Engine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
     """Return a function that creates recognizers; raises OptionError for an untrained option."""
-    settings = engine.settings
-    settings.prompt(config.language)  # refuses an untrained language before the first audio
+    checkpoint = engine.checkpoint
+    checkpoint.prompt(config.language)  # refuses an untrained language before the first audio
     return partial(
         NemotronRecognizer,
         calls.wrap_batch(engine.decode_batch, cut=_cut),
-        settings=settings,
-        chunk_frames=settings.chunk_frames(config.options["look_ahead_ms"]),
+        checkpoint=checkpoint,
+        chunk_frames=checkpoint.chunk_frames(config.options["look_ahead_ms"]),
         language=config.language,
     )
 
@@ -59,11 +59,11 @@ def _cut(answer: ChunkAnswer, share: float) -> ChunkAnswer:
 
 def _warmup(engine: Engine, calls: EngineCalls) -> None:
     """Decode a chunk of silence."""
-    settings = engine.settings
+    checkpoint = engine.checkpoint
     recognizer = NemotronRecognizer(
         calls.wrap_batch(engine.decode_batch),
-        settings=settings,
-        chunk_frames=settings.look_aheads[0],
+        checkpoint=checkpoint,
+        chunk_frames=checkpoint.look_aheads[0],
         language=None,
     )
     recognizer.feed(np.zeros(1, dtype=np.float32))

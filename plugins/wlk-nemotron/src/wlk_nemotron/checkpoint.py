@@ -76,12 +76,12 @@ class _Tokenizer(Struct):
     added_tokens: list[_AddedToken] = []
 
 
-class _Settings(Struct):
+class _WlkConfig(Struct):
     dtype: Literal["float32", "float16", "bfloat16"] | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class CheckpointSettings:
+class CheckpointConfig:
     """
     What streams need to know of a checkpoint besides its weights.
 
@@ -104,7 +104,7 @@ class CheckpointSettings:
     look_aheads: tuple[int, ...]
 
     @classmethod
-    def read(cls, directory: Path, *, name: str) -> CheckpointSettings:
+    def read(cls, directory: Path, *, name: str) -> CheckpointConfig:
         """
         Read all files but the weights.
 
@@ -132,7 +132,7 @@ class CheckpointSettings:
         pieces, languages = _vocabulary(directory, config)
         return cls(
             name=name,
-            dtype=read_json_table(directory / "wlk.json", _Settings).get("dtype")
+            dtype=read_json_table(directory / "wlk.json", _WlkConfig).get("dtype")
             or config.get("dtype"),
             pieces=pieces,
             languages=languages,

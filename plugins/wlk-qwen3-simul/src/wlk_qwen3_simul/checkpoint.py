@@ -1,4 +1,4 @@
-"""The settings that a checkpoint declares in wlk.json."""
+"""What a checkpoint declares in wlk.json."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Language = Annotated[str, Meta(pattern=f"^({'|'.join(LANGUAGES)})$")]
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """
-    The name and directory of a checkpoint, and the settings that its ``wlk.json`` declares.
+    The name and directory of a checkpoint, and what its ``wlk.json`` declares.
 
     Attributes:
         name: a size, a repository or a directory.
@@ -44,18 +44,18 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def find(cls, model: str, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
-        """Return the settings of *model*, pulled if need be; raises ModelNotFoundError."""
+        """Return the checkpoint of *model*, pulled if need be; raises ModelNotFoundError."""
         directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
         return cls.read(directory, name=model)
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
         """
-        Read the settings in *directory*; each field of wlk.json is optional.
+        Read the wlk.json in *directory*; each of its fields is optional.
 
         Raises:
             ModelNotFoundError: wlk.json is damaged, or has an invalid value.
 
         """
-        settings = msgspec.convert(read_json_table(directory / MANIFEST, cls), cls)
-        return msgspec.structs.replace(settings, name=name, directory=directory)
+        checkpoint = msgspec.convert(read_json_table(directory / MANIFEST, cls), cls)
+        return msgspec.structs.replace(checkpoint, name=name, directory=directory)

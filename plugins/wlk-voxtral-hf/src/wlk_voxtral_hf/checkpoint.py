@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from wlk_core.errors import ModelNotFoundError
 from wlk_frameworks.checkpoints import read_json_table
 from wlk_frameworks.features import LogMel
-from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.checkpoint import CheckpointConfig
 from wlk_voxtral.sizes import ConfigSchema
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class _Processor(Struct):
     feature_extractor: _Features | None = None
 
 
-def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
+def read_checkpoint(directory: Path, *, name: str) -> CheckpointConfig:
     """
     Return what streams need to know about the model in *directory*.
 
@@ -49,7 +49,7 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
         ceiling=CEILING if ceiling is None else ceiling,
     )
     read_json_table(directory / "generation_config.json")  # validated: transformers reads it
-    return CheckpointSettings.read(directory, name=name, log_mel=log_mel)
+    return CheckpointConfig.read(directory, name=name, log_mel=log_mel)
 
 
 def _config(directory: Path) -> dict[str, Any]:

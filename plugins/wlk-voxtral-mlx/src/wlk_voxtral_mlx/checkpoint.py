@@ -1,4 +1,4 @@
-"""Read the sizes and settings of a checkpoint in any of its four layouts."""
+"""Read the sizes and the config of a checkpoint in any of its four layouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import convert
 from wlk_core.errors import ModelNotFoundError
 from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers, shard_names
 from wlk_frameworks.features import LogMel
-from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.checkpoint import CheckpointConfig
 from wlk_voxtral.sizes import (
     MISTRAL,
     TRANSFORMERS,
@@ -88,7 +88,7 @@ class ModelConfig:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, CheckpointSettings]:
+def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, CheckpointConfig]:
     """
     Return the sizes of the model in *directory*, and what streams need to know about it.
 
@@ -120,9 +120,9 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
         ) from error
     check_config(table, read_safetensors_headers(weight_files(directory)), path=file)
     log_mel = LogMel(mels=config.mels, ceiling=config.ceiling)
-    settings = CheckpointSettings.read(directory, name=name, log_mel=log_mel)
-    settings.require_vocabulary(config.vocabulary, file=file)
-    return config, settings
+    checkpoint = CheckpointConfig.read(directory, name=name, log_mel=log_mel)
+    checkpoint.require_vocabulary(config.vocabulary, file=file)
+    return config, checkpoint
 
 
 def weight_files(directory: Path) -> list[Path]:

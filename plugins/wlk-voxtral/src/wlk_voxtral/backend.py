@@ -29,14 +29,14 @@ def _open_stream(
     engine: VoxtralEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
     """Return a function that creates recognizers; raises OptionError for an untrained delay."""
-    settings = engine.settings
-    delay_steps = settings.delay_steps(config.options["delay_ms"])
+    checkpoint = engine.checkpoint
+    delay_steps = checkpoint.delay_steps(config.options["delay_ms"])
     return partial(
         VoxtralRecognizer,
         _step_decoder(engine, calls, delay_steps, config.options["draft_steps"]),
-        tokenizer=settings.tokenizer,
+        tokenizer=checkpoint.tokenizer,
         delay_steps=delay_steps,
-        log_mel=settings.log_mel,
+        log_mel=checkpoint.log_mel,
     )
 
 
@@ -44,7 +44,7 @@ def _step_decoder(
     engine: VoxtralEngine, calls: EngineCalls, delay_steps: int, draft_steps: int
 ) -> StepDecoder:
     """Return the engine call of a stream, batched with those of others if the backend can."""
-    cut = partial(cut_answer, pad_id=engine.settings.tokenizer.pad_id)
+    cut = partial(cut_answer, pad_id=engine.checkpoint.tokenizer.pad_id)
     if not calls.is_batching:
         decode_alone = partial(engine.decode, delay_steps=delay_steps, draft_steps=draft_steps)
         return calls.wrap(decode_alone, cut=cut)
@@ -62,6 +62,6 @@ def _step_decoder(
 
 def _warmup(engine: VoxtralEngine, calls: EngineCalls) -> None:
     """Decode a step of silence, which also computes the opening state of the default delay."""
-    settings = engine.settings
-    mel = silence_features(settings.log_mel, 1)
-    _step_decoder(engine, calls, settings.tokenizer.delay_steps, 1)(mel, None)
+    checkpoint = engine.checkpoint
+    mel = silence_features(checkpoint.log_mel, 1)
+    _step_decoder(engine, calls, checkpoint.tokenizer.delay_steps, 1)(mel, None)

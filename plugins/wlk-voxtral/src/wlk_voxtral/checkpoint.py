@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from wlk_frameworks.features import LogMel
 
 TOKENIZER_FILE = "tekken.json"
-SETTINGS_FILE = "wlk.json"
+CONFIG_FILE = "wlk.json"
 
 
-class _Settings(Struct):
+class _Config(Struct):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
     delays_ms: Annotated[list[Size], Meta(min_length=1)] | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class CheckpointSettings:
+class CheckpointConfig:
     """
     What streams need to know of a checkpoint besides its weights.
 
@@ -46,7 +46,7 @@ class CheckpointSettings:
     delays_ms: tuple[int, ...] | None = None
 
     @classmethod
-    def read(cls, directory: Path, *, name: str, log_mel: LogMel) -> CheckpointSettings:
+    def read(cls, directory: Path, *, name: str, log_mel: LogMel) -> CheckpointConfig:
         """
         Read tekken.json and, if there is one, wlk.json.
 
@@ -68,13 +68,13 @@ class CheckpointSettings:
             raise ModelNotFoundError(
                 f"{file} is not a tokenizer of Voxtral Realtime: {error}; pull the model again"
             ) from error
-        settings = read_json_table(directory / SETTINGS_FILE, _Settings)
-        delays_ms = settings.get("delays_ms")
+        config = read_json_table(directory / CONFIG_FILE, _Config)
+        delays_ms = config.get("delays_ms")
         return cls(
             name=name,
             tokenizer=tokenizer,
             log_mel=log_mel,
-            dtype=settings.get("dtype"),
+            dtype=config.get("dtype"),
             delays_ms=None if delays_ms is None else tuple(delays_ms),
         )
 

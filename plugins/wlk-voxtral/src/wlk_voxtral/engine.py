@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_voxtral.checkpoint import CheckpointSettings
+    from wlk_voxtral.checkpoint import CheckpointConfig
     from wlk_voxtral.network import Cache, ForwardPass, Network
 
 
@@ -74,9 +74,9 @@ class VoxtralEngine:
     utterance.  The caches of a stream are in its StreamState.
     """
 
-    def __init__(self, network: Network, settings: CheckpointSettings) -> None:
+    def __init__(self, network: Network, checkpoint: CheckpointConfig) -> None:
         self.network = network
-        self.settings = settings
+        self.checkpoint = checkpoint
         self._openings: dict[int, StreamState] = {}
         self._lock = threading.Lock()
 
@@ -118,12 +118,12 @@ class VoxtralEngine:
         with self._lock:  # the first stream with a delay computes it for all others
             if delay_steps in self._openings:
                 return self._openings[delay_steps], WorkCounters()
-            tokenizer = self.settings.tokenizer
+            tokenizer = self.checkpoint.tokenizer
             state: StreamState = StreamState(known_ids=tokenizer.prompt(delay_steps))
             work = WorkCounters()
             if tokenizer.left_pad_steps > 1:
                 request: DecodeRequest = DecodeRequest(
-                    mel=silence_features(self.settings.log_mel, tokenizer.left_pad_steps - 1),
+                    mel=silence_features(self.checkpoint.log_mel, tokenizer.left_pad_steps - 1),
                     state=None,
                     delay_steps=delay_steps,
                     draft_steps=1,
@@ -136,7 +136,7 @@ class VoxtralEngine:
         self, requests: Sequence[DecodeRequest], states: Sequence[StreamState]
     ) -> list[DecodeAnswer]:
         """Decode *requests*, each from its state in *states*."""
-        tokenizer = self.settings.tokenizer
+        tokenizer = self.checkpoint.tokenizer
         encoder_rows = [
             EncoderRow(mel=request.mel, cache=state.encoder_cache, delay_steps=request.delay_steps)
             for request, state in zip(requests, states, strict=True)

@@ -87,7 +87,7 @@ class VoxtralRecognizer:
         self._delay_steps = delay_steps
         self._log_mel = log_mel
         self._work = WorkCounters()
-        self.end_utterance("")
+        self.start_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -128,7 +128,7 @@ class VoxtralRecognizer:
             return self._commit(predictions, state, work, stop)
         return self._decode_rest() if is_last else None
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; the model takes no prompt."""
         del committed_text
         self._buffer = AudioBuffer()
@@ -141,7 +141,7 @@ class VoxtralRecognizer:
 
     def close(self) -> None:
         """Release audio, text and decoder cache."""
-        self.end_utterance("")
+        self.start_utterance("")
 
     def _decode_rest(self) -> Step:
         """Decode the rest of a complete utterance, and silence until no more text is emitted."""

@@ -146,18 +146,18 @@ def test_weights_that_do_not_fit_are_named(tmp_path, changes, message):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("quantization", "message"),
     [
         ({"group_size": 64, "bits": 8}, "but received shape"),
         ({"group_size": 64, "bits": "four"}, "quantized in an unknown way"),
         ({"bitts": 4}, "quantized in an unknown way"),
     ],
 )
-def test_weights_with_other_quantisation_settings_are_refused(tmp_path, settings, message):
-    """Packed weights are never unpacked with wrong settings."""
+def test_weights_that_are_quantized_otherwise_are_refused(tmp_path, quantization, message):
+    """Packed weights are never unpacked with wrong sizes."""
     whisper = small_model()
     nn.quantize(whisper, group_size=64, bits=4)
-    save(tmp_path, whisper, config=SMALL | {"quantization": settings})
+    save(tmp_path, whisper, config=SMALL | {"quantization": quantization})
 
     with pytest.raises(ModelNotFoundError, match=message):
         load_model(tmp_path, dtype=mx.float32)

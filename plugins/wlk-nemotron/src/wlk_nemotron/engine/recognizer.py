@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.streaming import Word
-    from wlk_nemotron.checkpoint import CheckpointSettings
+    from wlk_nemotron.checkpoint import CheckpointConfig
     from wlk_nemotron.engine.words import EmittedToken
 
 MAX_CALL_FRAMES = 64  # encoder frames per engine call; live audio is decoded chunk by chunk
@@ -78,7 +78,7 @@ class NemotronRecognizer:
 
     Args:
         decode: the engine call.
-        settings: the settings of the checkpoint.
+        checkpoint: what the checkpoint declares.
         chunk_frames: encoder frames per chunk.
         language: the code of the forced language; None to detect it.
 
@@ -88,18 +88,18 @@ class NemotronRecognizer:
         self,
         decode: Callable[[ChunkRequest], ChunkAnswer],
         *,
-        settings: CheckpointSettings,
+        checkpoint: CheckpointConfig,
         chunk_frames: int,
         language: str | None,
     ) -> None:
         self._decode = decode
-        self._settings = settings
+        self._checkpoint = checkpoint
         self._chunk_frames = chunk_frames
         self._forced = language
         self._detected: str | None = None
-        self._prompt = settings.prompt(language)
+        self._prompt = checkpoint.prompt(language)
         self._work = WorkCounters()
-        self.end_utterance("")
+        self.start_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -137,18 +137,18 @@ class NemotronRecognizer:
             return self._commit(*self._decode_frames(self._frames, stop, self._state), stop=stop)
         return self._decode_rest() if is_last else None
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; the model takes no text before it."""
         del committed_text
         self._buffer = AudioBuffer()
-        self._words = WordAssembler(self._settings.pieces)
+        self._words = WordAssembler(self._checkpoint.pieces)
         self._state: StreamState | None = None
         self._frames = 0  # encoder frames decoded so far
         self._is_padded = False
 
     def close(self) -> None:
         """Release audio, text and caches."""
-        self.end_utterance("")
+        self.start_utterance("")
 
     def _next_stop(self, available: int) -> int:
         """
@@ -208,7 +208,7 @@ class NemotronRecognizer:
         """Adopt the engine's output: commit its final words and drop the decoded audio."""
         words: list[Word] = []
         for token in tokens:
-            self._detected = self._settings.languages.get(token.id) or self._detected
+            self._detected = self._checkpoint.languages.get(token.id) or self._detected
             words += self._words.push(token)
         words += self._words.finish() if is_padded else self._words.settle(stop)
         self._work += work + WorkCounters(detokenised_ids=len(tokens))

@@ -12,7 +12,7 @@ from transformers import NemotronAsrStreamingFeatureExtractor
 from wlk_core.plugins import locate
 from wlk_frameworks.torch import choose_device, choose_dtype
 from wlk_nemotron.backend import loaded_backend
-from wlk_nemotron.checkpoint import CheckpointSettings
+from wlk_nemotron.checkpoint import CheckpointConfig
 from wlk_nemotron.torch.network import NemotronEngine
 from wlk_nemotron.torch.weights import load_model
 
@@ -43,14 +43,14 @@ def load(
 
     """
     directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
-    settings = CheckpointSettings.read(directory, name=model)
+    checkpoint = CheckpointConfig.read(directory, name=model)
     torch_device = choose_device(device)
     torch_dtype = choose_dtype(
-        dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
+        dtype, device=torch_device, declared=checkpoint.dtype, accelerated=torch.bfloat16
     )
     loaded = load_model(directory, torch_device, torch_dtype)
     extractor = NemotronAsrStreamingFeatureExtractor.from_pretrained(
         directory, local_files_only=True
     )
     logger.info("%s runs in %s on %s", model, torch_dtype, torch_device)
-    return loaded_backend(spec, NemotronEngine(loaded, extractor, settings))
+    return loaded_backend(spec, NemotronEngine(loaded, extractor, checkpoint))

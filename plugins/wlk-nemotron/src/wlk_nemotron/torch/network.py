@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from wlk_frameworks.kv_pool import KVCache
-    from wlk_nemotron.checkpoint import CheckpointSettings
+    from wlk_nemotron.checkpoint import CheckpointConfig
     from wlk_nemotron.engine.recognizer import ChunkAnswer, ChunkRequest
     from wlk_nemotron.torch.encoder import Layout
 
@@ -50,13 +50,13 @@ class NemotronEngine:
     Args:
         model: a Nemotron3_5AsrForRNNT or a NemotronAsrStreamingForRNNT.
         extractor: its NemotronAsrStreamingFeatureExtractor.
-        settings: the settings of its checkpoint.
+        checkpoint: what its checkpoint declares.
 
     """
 
-    def __init__(self, model: Any, extractor: Any, settings: CheckpointSettings) -> None:
+    def __init__(self, model: Any, extractor: Any, checkpoint: CheckpointConfig) -> None:
         self.model = model
-        self.settings = settings
+        self.checkpoint = checkpoint
         self.encoder = Encoder(model.encoder)
         self._extractor = extractor
         window_dtype = getattr(torch, getattr(extractor, "mel_filters_dtype", "float32"))

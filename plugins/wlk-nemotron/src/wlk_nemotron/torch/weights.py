@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import Nemotron3_5AsrForRNNT, NemotronAsrStreamingForRNNT
-from transformers.utils import logging as transformers_logging
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.untrusted import reason
@@ -21,9 +19,9 @@ from wlk_frameworks.checkpoints import (
 )
 from wlk_frameworks.memory import out_of_memory, require_memory
 from wlk_frameworks.torch import available_memory
+from wlk_frameworks.transformers import quiet_loading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CLASSES: dict[str, Any] = {
@@ -68,7 +66,7 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     table = read_json_table(path)
     check_sizes(table, SIZES, tensors, path=path)
     try:
-        with _quiet_transformers():
+        with quiet_loading():
             model, report = CLASSES[table["model_type"]].from_pretrained(
                 directory,
                 dtype=dtype,
@@ -108,18 +106,3 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
     raise ModelNotFoundError(
         f"the weights in {directory} do not fit the model: {fault}; pull the model again"
     )
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Switch off the progress bars and tables of transformers, and restore them at the end."""
-    settings: Any = transformers_logging
-    had_bars, level = settings.is_progress_bar_enabled(), settings.get_verbosity()
-    settings.disable_progress_bar()
-    settings.set_verbosity_error()
-    try:
-        yield
-    finally:
-        settings.set_verbosity(level)
-        if had_bars:
-            settings.enable_progress_bar()

@@ -1,4 +1,4 @@
-"""A loaded Qwen3-ASR with its tokenizer and settings, which both policies share."""
+"""A loaded Qwen3-ASR with its tokenizer and config, which both policies share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DecodingOptions:
 @attrs.frozen(kw_only=True, eq=False)
 class Engine:
     """
-    A loaded network with its tokenizer and settings; any thread may use it.
+    A loaded network with its tokenizer and config; any thread may use it.
 
     Attributes:
         network: runs the layers.

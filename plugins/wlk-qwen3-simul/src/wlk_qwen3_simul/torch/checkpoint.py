@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
-from transformers.utils import logging
 
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import reason
 from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers, weight_names
 from wlk_frameworks.memory import out_of_memory, require_memory
 from wlk_frameworks.torch import available_memory
+from wlk_frameworks.transformers import quiet_loading
 from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.network import ATTENTION_NAME, register_attention
@@ -35,9 +35,7 @@ _KEY_MAPPING = {
 ADAPTER = "adapter_config.json"
 # Fields of the original config that the config of transformers lacks.
 _DROPPED_FIELDS = ("architectures", "conv_chunksize", "max_source_positions", "model_type")
-# The type annotations of transformers leave out half of its interface.
-_MODEL_CLASS: Any = Qwen3ASRForConditionalGeneration
-_LOGGING: Any = logging
+_MODEL_CLASS: Any = Qwen3ASRForConditionalGeneration  # half of its interface is not annotated
 
 
 def load_model(
@@ -63,7 +61,7 @@ def load_model(
     available = available_memory(device)
     require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
     try:
-        with _reading(directory):
+        with _explained(directory), quiet_loading():
             model, report = _MODEL_CLASS.from_pretrained(
                 directory,
                 config=config,
@@ -85,11 +83,8 @@ def load_model(
 
 
 @contextmanager
-def _reading(directory: Path) -> Iterator[None]:
-    """Hide transformers' progress bars and table of keys; raise its errors in one line."""
-    level, shows_progress = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
-    _LOGGING.set_verbosity_error()
-    _LOGGING.disable_progress_bar()
+def _explained(directory: Path) -> Iterator[None]:
+    """Raise the errors of transformers, other than too little memory, in one line."""
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError):
@@ -98,10 +93,6 @@ def _reading(directory: Path) -> Iterator[None]:
         raise ModelNotFoundError(
             f"the weights in {directory} cannot be loaded: {reason(error)}; pull the model again"
         ) from error
-    finally:
-        _LOGGING.set_verbosity(level)
-        if shows_progress:
-            _LOGGING.enable_progress_bar()
 
 
 def read_config(

@@ -43,14 +43,14 @@ def load(
 
     """
     directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
-    settings = read_checkpoint(directory, name=model)
+    checkpoint = read_checkpoint(directory, name=model)
     torch_device = choose_device(device)
     torch_dtype = choose_dtype(
-        dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
+        dtype, device=torch_device, declared=checkpoint.dtype, accelerated=torch.bfloat16
     )
     loaded = load_model(directory, torch_device, torch_dtype)
     logger.info("%s runs in %s on %s", model, torch_dtype, torch_device)
     vocab_size = loaded.config.text_config.vocab_size
-    settings.require_vocabulary(vocab_size, file=directory / CONFIG)
-    network = TorchNetwork(loaded, eos_id=settings.tokenizer.eos_id)
-    return loaded_backend(spec, VoxtralEngine(network, settings))
+    checkpoint.require_vocabulary(vocab_size, file=directory / CONFIG)
+    network = TorchNetwork(loaded, eos_id=checkpoint.tokenizer.eos_id)
+    return loaded_backend(spec, VoxtralEngine(network, checkpoint))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import VoxtralRealtimeConfig, VoxtralRealtimeForConditionalGeneration
-from transformers.utils import logging as transformers_logging
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.untrusted import reason
 from wlk_frameworks.checkpoints import read_json_table, read_safetensors_headers, weight_names
 from wlk_frameworks.memory import out_of_memory, require_memory
 from wlk_frameworks.torch import available_memory
+from wlk_frameworks.transformers import quiet_loading
 from wlk_voxtral.sizes import check_config
 from wlk_voxtral_hf.checkpoint import CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -44,7 +42,7 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     try:
         # transformers accepts several names for a size, and the last one in the file counts.
         check_config(VoxtralRealtimeConfig.from_dict(table).to_dict(), tensors, path=path)
-        with _quiet_transformers():
+        with quiet_loading():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
                 directory,
                 dtype=dtype,
@@ -83,18 +81,3 @@ def _check_complete(directory: Path, report: dict[str, Any]) -> None:
         f"{directory} is in the layout of transformers and could not be loaded: {fault}; "
         "pull the model again"
     )
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Switch off the progress bars and tables of transformers, and restore them at the end."""
-    settings: Any = transformers_logging
-    had_bars, level = settings.is_progress_bar_enabled(), settings.get_verbosity()
-    settings.disable_progress_bar()
-    settings.set_verbosity_error()
-    try:
-        yield
-    finally:
-        settings.set_verbosity(level)
-        if had_bars:
-            settings.enable_progress_bar()

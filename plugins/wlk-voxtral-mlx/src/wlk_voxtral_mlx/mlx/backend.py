@@ -53,15 +53,15 @@ def load(
 
     """
     directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
-    config, settings = read_checkpoint(directory, name=model)
+    config, checkpoint = read_checkpoint(directory, name=model)
     stream = shared_stream(device, install_hint=INSTALL_HINT)
-    mlx_dtype = DTYPES.get(settings.dtype or "") if dtype == "auto" else DTYPES[dtype]
+    mlx_dtype = DTYPES.get(checkpoint.dtype or "") if dtype == "auto" else DTYPES[dtype]
     if config.quantization is not None:
         stream.warn_of_quantized(model)
     loaded = stream.load(partial(_load_model, engine, directory, config, mlx_dtype, stream.device))
     logger.info("%s runs on %s, engine %s", model, stream.device, engine)
-    network = MlxNetwork(loaded, config, eos_id=settings.tokenizer.eos_id, stream=stream)
-    return loaded_backend(spec, VoxtralEngine(network, settings))
+    network = MlxNetwork(loaded, config, eos_id=checkpoint.tokenizer.eos_id, stream=stream)
+    return loaded_backend(spec, VoxtralEngine(network, checkpoint))
 
 
 def _load_model(

@@ -12,7 +12,8 @@ from livekit.agents.utils import http_context
 from livekit.plugins import deepgram
 import numpy as np
 
-from wlk_live.audio import decode_file, rechunk
+from wlk_live import decode_file
+from wlk_live.audio import rechunk
 
 RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 20

@@ -14,7 +14,8 @@ from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.services.deepgram.flux.stt import DeepgramFluxSTTService
 from pipecat.workers.runner import WorkerRunner
 
-from wlk_live.audio import decode_file, rechunk
+from wlk_live import decode_file
+from wlk_live.audio import rechunk
 
 RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 50

@@ -13,8 +13,8 @@ from typing import Any
 
 from openai import OpenAI
 
-from wlk_live.audio import decode_file, rechunk
-from wlk_live.microphone import Microphone
+from wlk_live import Microphone, decode_file
+from wlk_live.audio import rechunk
 
 RATE = 16_000
 LINES, WIDTH = 2, 42  # usual for subtitles
@@ -25,10 +25,12 @@ SESSION = {"type": "transcription", "audio": {"input": FORM}, "include": ["wlk.h
 def speak(connection: Any, recording: str | None) -> None:
     """Send audio from the microphone, or a recording in real time."""
     connection.send({"type": "session.update", "session": SESSION})
-    for chunk in Microphone() if recording is None else rechunk(decode_file(recording), RATE // 10):
+    chunks = Microphone() if recording is None else rechunk(decode_file(recording), RATE // 10)
+    for chunk in chunks:
         data = base64.b64encode((chunk * 32_767).astype("<i2").tobytes()).decode()
         connection.send({"type": "input_audio_buffer.append", "audio": data})
-        time.sleep(0.0 if recording is None else len(chunk) / RATE)
+        if recording is not None:
+            time.sleep(len(chunk) / RATE)
     connection.send({"type": "wlk.end"})
 
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from openai import AsyncOpenAI
 
-from wlk_live.audio import decode_file
+from wlk_live import decode_file
 
 RATE = 16_000  # the output of decode_file
 CHUNK = RATE // 10

@@ -38,18 +38,43 @@ def default_of(option):
     return next(found.default for found in serve.params if option in found.opts)
 
 
+def projects():
+    """Return the metadata of each distribution of the project, by folder."""
+    paths = [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("plugins/*/pyproject.toml")]
+    return {
+        f"./{path.parent.relative_to(ROOT)}": tomllib.loads(path.read_text("utf-8"))["project"]
+        for path in paths
+    }
+
+
 @pytest.mark.parametrize("name", ["Containerfile", "Containerfile.ray"])
 def test_the_packages_of_the_image_are_distributions_of_the_project(name):
     """The distributions and extras that the image installs exist."""
     (packages,) = re.findall(r'PACKAGES="([^"]*)"', (DEPLOY / name).read_text(encoding="utf-8"))
-    projects = {}
-    for path in [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("plugins/*/pyproject.toml")]:
-        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-        projects[project["name"]] = set(project.get("optional-dependencies", ()))
+    extras = {
+        project["name"]: project.get("optional-dependencies", {}) for project in projects().values()
+    }
 
     for package, extra in re.findall(r"([\w-]+)(?:\[(\w+)\])?", packages):
-        assert package in projects
-        assert not extra or extra in projects[package]
+        assert package in extras
+        assert not extra or extra in extras[package]
+
+
+@pytest.mark.parametrize("page", ["deploy/Containerfile", "docs/deploy.md"])
+def test_the_wheels_of_the_image_bring_all_of_the_project_that_they_require(page):
+    """Otherwise pip would look for the rest on an index, in another version or in vain."""
+    (line,) = re.findall(r"pip wheel .*-w deploy/wheels (.*)", (ROOT / page).read_text("utf-8"))
+    built = [projects()[folder] for folder in line.split()]
+    names = {project["name"] for project in built}
+
+    required = {
+        re.match(r"[\w-]+", requirement)[0]
+        for project in built
+        for requirement in project["dependencies"]
+    }
+
+    assert {name for name in required if name.startswith("wlk-")} <= names
+    assert {"wlk-serve", "wlk-whisper"} <= names
 
 
 def test_the_ports_are_those_of_the_server():

@@ -220,7 +220,8 @@ def test_the_template_is_well_kept(made: Any) -> None:
 @pytest.fixture(scope="module")
 def made_protocol(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a generated protocol project, and the folder where it is installed."""
-    return make(tmp_path_factory.mktemp("template") / "my-protocol", name="hello", kind="protocol")
+    folder = tmp_path_factory.mktemp("template") / "my-protocol"
+    return make(folder, kind="protocol", name="hello", summary="clients that say hello: /hello")
 
 
 def test_a_protocol_of_the_template_keeps_its_rules(made_protocol: Any) -> None:
@@ -228,10 +229,10 @@ def test_a_protocol_of_the_template_keeps_its_rules(made_protocol: Any) -> None:
     folder, site = made_protocol
     suite = (sys.executable, "-m", "wlk_conformance.protocols", "tests.test_rules:CLIENT")
 
-    told = run(*suite, cwd=folder, PYTHONPATH=site)
+    printed = run(*suite, cwd=folder, PYTHONPATH=site)
     tests = run(sys.executable, "-m", "pytest", "-q", cwd=folder, PYTHONPATH=site)
 
-    assert ["kept"] * 5 == [line.split()[1] for line in told.splitlines()]
+    assert ["kept"] * 5 == [line.split()[1] for line in printed.splitlines()]
     assert "5 passed" in tests
     assert_is_well_kept(folder, site)
 
@@ -266,13 +267,15 @@ def test_a_protocol_of_the_template_is_served(made_protocol: Any, tmp_path: Path
 
 
 def test_the_page_for_authors_of_protocols_shows_the_template(made_protocol: Any) -> None:
-    """docs/protocols.md shows the code of the template, except for its imports."""
+    """docs/protocols.md shows the code of the template, except for the imports of its routes."""
     page = (EXAMPLES.parent / "docs/protocols.md").read_text(encoding="utf-8")
-    module = made_protocol[0] / "src/wlk_protocol_hello/routes.py"
-    _, code = module.read_text(encoding="utf-8").split("\n\nclass ")
+    package = made_protocol[0] / "src/wlk_protocol_hello"
+    _, _, declaration = (package / "plugin.py").read_text(encoding="utf-8").partition("\n\n")
+    _, _, protocol = (package / "routes.py").read_text(encoding="utf-8").partition("\n\nclass ")
 
-    assert f"\n\nclass {code}```\n" in page
-    assert 'hello = "wlk_protocol_hello.routes"\n' in page
+    assert f"```python\n{declaration}```\n" in page
+    assert f"\n\nclass {protocol}```\n" in page
+    assert '"protocol.hello" = "wlk_protocol_hello.plugin"\n' in page
 
 
 @pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])

@@ -16,6 +16,7 @@ from wlk_core.processor import EPS as EPS
 from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import StreamStats as StreamStats
+from wlk_core.processor import SupportsCatchUp as SupportsCatchUp
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
 from wlk_core.registry import load_backend as load_backend
 from wlk_core.tokens import ASRToken as ASRToken

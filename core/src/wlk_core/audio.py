@@ -34,7 +34,7 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     never scaled; float32 is returned without a copy.
 
     NaN, infinity and out-of-range samples pass through, because every stream checks its samples
-    with `validate_audio`.  The sample rate does not change: see `Resampler`.  Raises
+    with `validate_audio`.  The sample rate does not change.  Raises
     AudioFormatError for any other sample type, or if *samples* is not a numpy array.
     """
     _require_array(samples)

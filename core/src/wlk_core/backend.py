@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import OnlineProcessor
 
-# Nobody waits for the first word of a recording, so it is decoded in the longest windows.
+# A recording is decoded in the longest windows, because its first word need not come soon.
 #: The policy for recordings; the others are for live audio.
 LONG_FORM = "long-form"
 LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s and the chunk that overfills it
@@ -101,7 +101,7 @@ class BackendSpec(ModelSpec):
     #: "same-thread" if all calls of a stream must come from one thread.
     thread_affinity: Literal["any", "same-thread"] = "any"
     #: How many concurrent engine calls are useful, at least 1; None for one per CPU core.  A
-    #: `Scheduler` has that many threads.  With the capability `batching`: the largest useful batch.
+    #: server has that many threads.  With the capability `batching`: the largest useful batch.
     max_concurrent_calls: int | None = None
     #: The ids of the contract's rules that this backend breaks, each with the reason.
     deviations: Mapping[str, str] = attrs.field(factory=dict)

@@ -167,3 +167,22 @@ class SupportsSpeakerTurns(Protocol):
         The clock is unaffected, and audio already inserted after `change.start` is kept.
         """
         ...
+
+
+@runtime_checkable
+class SupportsCatchUp(Protocol):
+    """
+    An online processor that can decode a backlog with less work, for a machine that fell behind.
+
+    While it catches up, words may come later and may differ, and the result depends on when the
+    audio came.  No audio is left out, a flush commits every word, and the clock is unaffected.
+    `reset` ends it.
+    """
+
+    def begin_catch_up(self) -> None:
+        """Decode with less work until `end_catch_up`; may be called again."""
+        ...
+
+    def end_catch_up(self) -> None:
+        """Decode as usual again; may be called again."""
+        ...

@@ -91,7 +91,8 @@ BORDER_SECONDS = _stream_option(
     default=0.5,  # SimulStreaming's frame_threshold, 25 frames of 20 ms
     minimum=0.0,
     maximum=5.0,
-    help="seconds at the end of the audio that no committed word attends to",
+    help="seconds at the end of the audio that no committed word attends to; the last word also "
+    "waits until it ended a second ago",
     policies=("alignatt",),
     former_names=("border_frames", "frame_threshold"),
 )

@@ -213,7 +213,7 @@ def test_the_cache_is_counted_and_reset_with_each_utterance():
     assert decoder.nbytes == 3 * RATE
     assert recognizer.state_bytes >= empty + 4 * 3 * RATE + decoder.nbytes
 
-    recognizer.end_utterance(" w2")
+    recognizer.start_utterance(" w2")
 
     assert resets + 1 == decoder.resets
     assert empty == recognizer.state_bytes
@@ -280,7 +280,7 @@ def test_the_remainder_is_the_end_of_the_last_word_that_became_prompt(last, foll
     recognizer.feed(noise(13.0))
     recognizer._processed = 13 * RATE
     recognizer._extend_prefix([AlignedWord(*times, frames=(0,)) for times in (last, *following)])
-    recognizer._bound([AlignedWord(9.6, 9.9, " two", frames=(0,))], is_quiet=False)
+    recognizer._limit_window([AlignedWord(9.6, 9.9, " two", frames=(0,))], is_quiet=False)
 
     assert 8 * RATE == recognizer._audio.start
     assert round(remainder * RATE) == recognizer._remainder_samples

@@ -82,7 +82,7 @@ def hear(recognizer, seconds, *, is_last=True):
     while step := recognizer.step(is_last=is_last):
         text += "".join(word.text for word in step.committed)
     if is_last:
-        recognizer.end_utterance(text)
+        recognizer.start_utterance(text)
     return text.split()
 
 

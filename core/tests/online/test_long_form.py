@@ -184,7 +184,7 @@ def test_a_new_utterance_begins_with_the_transcript_as_prompt():
         return Hypothesis()
 
     recognizer = LongFormRecognizer(transcribe)
-    recognizer.end_utterance("one two")
+    recognizer.start_utterance("one two")
     recognizer.feed(np.zeros(RATE, dtype=np.float32))
     recognizer.step(is_last=True)
 

@@ -55,7 +55,7 @@ def test_a_failed_step_is_backlog(speech, coded_engine):
 @given(st.lists(st.one_of(st.integers(0, 10**5), st.floats(0, 4000, allow_nan=False)), max_size=20))
 def test_the_clock_is_the_exact_sum_of_samples_and_silences(steps):
     """Times do not drift, whatever the order and number of silences."""
-    queue, exact = InputQueue("shut"), Fraction(0)
+    queue, exact = InputQueue(), Fraction(0)
     for step in steps:
         if isinstance(step, int):
             queue.put_audio(np.zeros(step, np.float32))

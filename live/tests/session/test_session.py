@@ -250,7 +250,7 @@ def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
 def test_a_gap_has_a_length(open_session, seconds):
     """A gap of negative, undefined or impossible length is refused and changes nothing."""
     session = open_session()
-    with pytest.raises(ClockError, match="expected a silence"):
+    with pytest.raises(ClockError, match="expected a gap"):
         session.skip(seconds)
 
     assert 0 == session.audio_time
@@ -311,7 +311,7 @@ def test_a_gate_is_for_one_session(open_coded, detector, speech):
     [
         ({"max_backlog_seconds": "x"}, OptionError, "_seconds` in seconds, 0 or more, got 'x'"),
         ({"max_backlog_seconds": float("nan")}, OptionError, "max_backlog_seconds"),
-        ({"skip_ticks_after": None, "max_backlog_seconds": None}, OptionError, "max_backlog"),
+        ({"catch_up_after": None, "max_backlog_seconds": None}, OptionError, "max_backlog"),
         ({"rate": 7_000}, AudioFormatError, "sample rate"),
     ],
 )

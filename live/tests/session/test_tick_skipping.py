@@ -35,7 +35,7 @@ def test_no_word_is_lost_and_far_less_is_decoded(policy, speech):
     chunks = list(partition(talk, 0.5))
     backends = [ScriptedBackend() for _ in range(3)]
     streams = [backend.create_processor(policy=policy) for backend in backends]
-    options = {"skip_ticks_after": 4.0, "max_backlog_seconds": 150.0}
+    options = {"catch_up_after": 4.0, "max_backlog_seconds": 150.0}
 
     expected = run_late(Session(streams[0]), chunks, every=1)
     punctual = run_late(Session(streams[1], **options), chunks, every=1)
@@ -78,6 +78,6 @@ def test_the_words_stay_wherever_the_session_falls_back_and_catches_up(
         chunks.append(talk[position : position + size])
         position += size
     expected = run_late(open_session(), chunks, every=1)
-    events = run_late(open_session(skip_ticks_after=bound), chunks, every=every)
+    events = run_late(open_session(catch_up_after=bound), chunks, every=every)
 
     assert text_of(events) == text_of(expected)

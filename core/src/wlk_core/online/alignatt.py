@@ -34,9 +34,8 @@ class AlignAtt:
     """The policy: the attended frame of each token in, the number of final words out."""
 
     border_frames: int  #: number of frames at the end of the audio that no final token attends to
-    rewind_frames: (
-        int  #: frames that attention may jump back; a longer jump makes what follows not final
-    )
+    #: Frames that attention may jump back; what follows a longer jump is not final.
+    rewind_frames: int
 
     def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:
         """
@@ -171,29 +170,29 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
         """Bytes of audio, text and decoder cache held, with the prompt at its maximum."""
         return super().state_bytes + (0 if self._cache is None else self._cache.nbytes)
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance, with the end of the transcript as prompt."""
         if self._cache is not None:
             self._cache.reset()
         self._last_frame = -1  # the farthest that a committed token attended to; -1 if none
-        super().end_utterance(committed_text)
+        super().start_utterance(committed_text)
 
-    def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., AlignedHypothesis]:
+    def _engine_call(self, end_sample: int, *, is_last: bool) -> Callable[..., AlignedHypothesis]:
         start = self._audio.start
         seconds, frames = start / SAMPLE_RATE, start // self._frame
         return partial(
             self._decode,
-            self._audio.view(start, stop),
+            self._audio.view(start, end_sample),
             first_sample=start,
             remainder_samples=self._remainder_samples,
             context=tuple(word.shifted(-seconds, -frames) for word in self._prefix),
             is_last=is_last,
         )
 
-    def _new_words(self, words: Sequence[AlignedWord], stop: int) -> tuple[AlignedWord, ...]:
+    def _new_words(self, words: Sequence[AlignedWord], end_sample: int) -> tuple[AlignedWord, ...]:
         start, frames = self._audio.start / SAMPLE_RATE, self._audio.start // self._frame
         shifted = [word.shifted(start, frames) for word in words]
-        floor, limit = start, stop / SAMPLE_RATE
+        floor, limit = start, end_sample / SAMPLE_RATE
         if self._prefix:
             floor = max(floor, min(self._prefix[-1].end, limit))
         return tuple(words_in_order(list(filter(self._is_new, shifted)), floor=floor, limit=limit))
@@ -206,8 +205,8 @@ class AlignAttRecognizer(WindowedRecognizer[AlignedWord, AlignAttDecoder]):
         is_ahead = max(word.frames) > self._last_frame
         return word.middle >= self._overlap_end and (is_ahead or has_room)
 
-    def _count_final(self, words: Sequence[AlignedWord], stop: int) -> int:
-        frames = -(-stop // self._frame)
+    def _count_final(self, words: Sequence[AlignedWord], end_sample: int) -> int:
+        frames = -(-end_sample // self._frame)
         count = self._policy.count_final(words, frames=frames, last_frame=self._last_frame)
         if self._confirms_start and self._last_frame < 0:
             count = min(count, count_agreed(self.hypothesis, words))

@@ -1,10 +1,9 @@
-"""The input queue of a stream or session: audio, silences, commands and marks, in order."""
+"""The input queue of a stream: audio and silences, in order, and the stream clock."""
 
 from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
-from enum import Enum
 from fractions import Fraction
 import threading
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,32 +19,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_PIECE = 60 * SAMPLE_RATE  # the longest audio that a session gives to a model at once
 _ROUNDING = 1e-6  # seconds of error, because callers add up their times in floating point
 
 
-class Command(Enum):
-    """A request to a session, at a position in its audio."""
-
-    COMMIT = "commit"
-    END = "end"
-
-
-Item: TypeAlias = ValidAudio | Fraction | Command | str
-"""Audio, a silence in seconds, a command, or the name of a mark in a session."""
+Item: TypeAlias = ValidAudio | Fraction
+"""Audio, or the exact length of a silence in seconds."""
 
 
 class InputQueue:
     """
     Input that was put in and not yet taken, and the stream clock; never waits for the model.
 
-    Audio is validated and copied only once, even if it passes through two queues.  Any thread may
-    put; one thread at a time may take.  A silence is a boundary: the audio after it belongs to the
-    next utterance.  `refusal` is the error message for input after `close`.
+    Any thread may put; one thread at a time may take.  A silence is a boundary: the audio after it
+    belongs to the next utterance.
     """
 
-    def __init__(self, refusal: str) -> None:
-        self._refusal = refusal
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._items: deque[tuple[Item, float]] = deque()  # each with the stream time of its end
         self.samples = 0  #: samples of audio put in so far
@@ -55,18 +44,12 @@ class InputQueue:
         # The clock does not drift, however many silences there are: audio is counted in samples,
         # silences are exact fractions, and their sum is rounded once, when it is read.
         self._silence = Fraction()  # seconds of all silences put in
-        self.commands = 0  #: commands that wait to be taken
         self.is_closed = False  #: whether all input is refused
 
     @property
     def has_items(self) -> bool:
         """Whether something waits to be taken."""
         return bool(self._items)
-
-    @property
-    def waiting_seconds(self) -> float:
-        """Seconds of audio that wait to be taken."""
-        return (self.samples - self.taken) / SAMPLE_RATE
 
     def put_audio(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
         """Append a copy of *audio*; a gap before it becomes a silence."""
@@ -81,8 +64,8 @@ class InputQueue:
                 self.samples += len(audio)
                 self._append(audio)
 
-    def put_silence(self, seconds: float | Fraction, *, in_samples: bool = False) -> None:
-        """Append a silence of *seconds*, exact or rounded to whole samples; 0 appends nothing."""
+    def put_silence(self, seconds: float | Fraction) -> None:
+        """Append a silence of exactly *seconds*; 0 appends nothing."""
         number = real_number(seconds)
         if number is None or not 0 <= number <= MAX_STREAM_SECONDS:
             raise ClockError(
@@ -91,17 +74,9 @@ class InputQueue:
             )
         with self._accepting():
             exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
-            if in_samples:
-                exact = Fraction(round(exact * SAMPLE_RATE), SAMPLE_RATE)
             if exact:
                 self._silence += exact
                 self._append(exact)
-
-    def put(self, item: Command | str) -> None:
-        """Append a command or the name of a mark."""
-        with self._accepting():
-            self.commands += isinstance(item, Command)
-            self._append(item)
 
     def close(self) -> None:
         """Refuse all input from now on; what waits can still be taken."""
@@ -117,7 +92,7 @@ class InputQueue:
         """Drop everything that waits."""
         with self._lock:
             self._items.clear()
-            self.taken, self.taken_end, self.commands = self.samples, self.end, 0
+            self.taken, self.taken_end = self.samples, self.end
 
     def take(self) -> Item | None:
         """Remove and return the next item; None if nothing waits."""
@@ -125,7 +100,6 @@ class InputQueue:
             if not self._items:
                 return None
             item, self.taken_end = self._items.popleft()
-            self.commands -= isinstance(item, Command)
             self.taken += len(item) if isinstance(item, ValidAudio) else 0
             return item
 
@@ -138,7 +112,9 @@ class InputQueue:
     def _accepting(self) -> Iterator[None]:
         with self._lock:
             if self.is_closed:
-                raise StreamClosed(self._refusal)
+                raise StreamClosed(
+                    "the stream is finished or closed; no more audio can be inserted"
+                )
             yield
 
     def _append(self, item: Item) -> None:

@@ -65,12 +65,12 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
 
     _prefix_is_forced = False
 
-    def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., Hypothesis]:
+    def _engine_call(self, end_sample: int, *, is_last: bool) -> Callable[..., Hypothesis]:
         del is_last  # the engine transcribes every window alike
-        return partial(self._decode, self._audio.view(self._audio.start, stop))
+        return partial(self._decode, self._audio.view(self._audio.start, end_sample))
 
-    def _new_words(self, words: Sequence[Word], stop: int) -> tuple[Word, ...]:
-        start, end = self._audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
+    def _new_words(self, words: Sequence[Word], end_sample: int) -> tuple[Word, ...]:
+        start, end = self._audio.start / SAMPLE_RATE, end_sample / SAMPLE_RATE
         ordered = words_in_order([word.shifted(start) for word in words], floor=start, limit=end)
         old, fresh = split_overlap(ordered, self._prefix, self._overlap_end)
         if self._prefix and old and is_continued(self._prefix[-1], old[-1]):
@@ -80,8 +80,8 @@ class LocalAgreementRecognizer(WindowedRecognizer[Word, Transcriber]):
             self._overlap_end = max(self._overlap_end, self._commit_boundary(last))
         return without_fillers(fresh, self._last_word, limit=end)
 
-    def _count_final(self, words: Sequence[Word], stop: int) -> int:
-        del stop
+    def _count_final(self, words: Sequence[Word], end_sample: int) -> int:
+        del end_sample
         return count_agreed(self.hypothesis, words)
 
 

@@ -53,9 +53,9 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         is_full = len(audio) > self._max_samples
         if not is_full and not (is_last and len(audio)):
             return None
-        stop = min(audio.end, audio.start + self._max_samples)
-        window = audio.view(audio.start, stop)
-        start, end = audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
+        end_sample = min(audio.end, audio.start + self._max_samples)
+        window = audio.view(audio.start, end_sample)
+        start, end = audio.start / SAMPLE_RATE, end_sample / SAMPLE_RATE
         answer, language = self._language.decode(
             partial(self._transcribe, window),
             self._prompt.strip(),
@@ -67,7 +67,9 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         words = words_in_order(shifted, floor=start, limit=end)
         words = [word for word in words if word.middle >= self._overlap_end]
         has_rest = bool(words) and end - words[-1].end >= UNDECODED_SECONDS
-        count, cut = self._cut(words, stop) if is_full or has_rest else (len(words), stop)
+        count, cut = (
+            self._cut(words, end_sample) if is_full or has_rest else (len(words), end_sample)
+        )
         committed = tuple(words[:count])
         self.work += answer.work
         self.hypothesis = tuple(words[count:])
@@ -76,28 +78,28 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         audio.trim(cut)
         self._language = language.committed(answer.language) if committed else language
         outside = sum(word.is_outside(end - start) for word in answer.words)
-        return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
+        return Step(committed=committed, consumed_samples=end_sample, misplaced_words=outside)
 
-    def _cut(self, words: Sequence[Word], stop: int) -> tuple[int, int]:
+    def _cut(self, words: Sequence[Word], end_sample: int) -> tuple[int, int]:
         """Return how many of *words* are final, and the first sample of the next window."""
         # The cut is in the widest pause of the last part of the window.  Audio after the last word
         # is decoded again, because an engine that ended its text early has not decoded it; so is
         # the end of audio without words, because a word may begin there.
-        earliest = (self._audio.start * (1 - CUT_SHARE) + stop * CUT_SHARE) / SAMPLE_RATE
+        earliest = (self._audio.start * (1 - CUT_SHARE) + end_sample * CUT_SHARE) / SAMPLE_RATE
         if not words:
-            return 0, self._audio.quietest_sample(earliest, stop / SAMPLE_RATE)
+            return 0, self._audio.quietest_sample(earliest, end_sample / SAMPLE_RATE)
         pauses = [
             (after.start - before.end, count)
             for count, (before, after) in enumerate(pairwise(words), 1)
             if after.start >= earliest
         ]
-        last_pause = stop / SAMPLE_RATE - words[-1].end
+        last_pause = end_sample / SAMPLE_RATE - words[-1].end
         if last_pause >= COMPLETE_SECONDS:
             pauses.append((last_pause, len(words)))
         if not pauses and len(words) == 1:
             start = words[0].start
             if start < earliest:
-                return 1, stop
+                return 1, end_sample
             # The end of the window may cut the word, so the next window begins before the word.
             begin = start - 1.5 * SEARCH_SECONDS
             return 0, self._audio.quietest_sample(begin, start - SEARCH_SECONDS / 2)
@@ -107,7 +109,7 @@ class LongFormRecognizer(UtteranceRecognizer[Word]):
         following = upcoming[0].start if upcoming else last.end + SEARCH_SECONDS
         begin = max(last.middle, min(last.end, following) - SEARCH_SECONDS)
         cut = self._audio.quietest_sample(begin, following - SEARCH_SECONDS / 2)
-        cut = min(stop, max(cut, self._audio.start + MIN_ADVANCE))
+        cut = min(end_sample, max(cut, self._audio.start + MIN_ADVANCE))
         # The cut may lie in the last word, whose remainder is not a word.  The boundary lies
         # between the middle of the remainder and the middle of the next word.
         remainder = (cut / SAMPLE_RATE + max(cut / SAMPLE_RATE, last.end)) / 2

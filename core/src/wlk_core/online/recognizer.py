@@ -64,8 +64,8 @@ class Recognizer(Protocol):
     thread at a time.  Times and sample numbers count from the start of the utterance.  What
     outlives an utterance (a prompt, a detected language) stays with the recognizer.
 
-    Only `step` runs the model, and only `step` may fail.  If it raises, it must leave everything as
-    it was, because the stream counts the failure and the next call repeats the step.
+    Only `step` runs the model.  If it raises, it must leave everything as it was, because the
+    stream counts the failure and the next call repeats the step.  Other methods are not repeated.
     """
 
     @property
@@ -102,9 +102,11 @@ class Recognizer(Protocol):
         """
         ...
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """
-        Begin a new utterance; *committed_text* is the end of the transcript so far.
+        Begin an utterance, with the end of the transcript so far as *committed_text*.
+
+        What is left of the utterance before it is dropped.
 
         Runs no model: a KV cache for the next utterance is opened by its first step.
         """

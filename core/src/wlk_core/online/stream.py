@@ -23,8 +23,7 @@ from wlk_core.errors import (
 from wlk_core.online.engine_calls import engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import PROMPT_TAIL_CHARACTERS, TranscriptBuilder, Utterance
-from wlk_core.online.windowed import WindowedRecognizer
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsCatchUp
 from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 from wlk_core.untrusted import real_number, reason, shown
 
@@ -47,7 +46,7 @@ class OnlineStream:
     An online processor around a recognizer: everything that is the same for every backend.
 
     The stream keeps the clock, feeds the recognizer utterance by utterance and turns its words
-    into tokens.  A failed call changes nothing, and a call that overlaps another one is refused.
+    into tokens.  A failed step changes nothing, and a call that overlaps another one is refused.
     `make_recognizer` is called once by the constructor and once for each reset; it runs no model.
     """
 
@@ -61,7 +60,7 @@ class OnlineStream:
 
     def _begin(self, recognizer: Recognizer) -> None:
         self._recognizer = recognizer
-        self._input = InputQueue("the stream is finished or closed; no more audio can be inserted")
+        self._input = InputQueue()
         self._transcript = TranscriptBuilder()
         self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
         self._decoded: Step | None = None  # a step whose words are not committed yet
@@ -89,12 +88,15 @@ class OnlineStream:
         """Return the hypothesis; see OnlineProcessor."""
         return self._hypothesis
 
-    def skip_ticks(self, *, is_skipping: bool) -> None:
-        """Decode only at the latest tick that is due, while `is_skipping`.  Reset ends it."""
-        # The latest tick decodes the audio of the skipped ones too, so no word is lost.  But words
-        # may be committed later or differ, and the result depends on when audio arrived.
-        if isinstance(self._recognizer, WindowedRecognizer):
-            self._recognizer.skips_ticks = is_skipping
+    def begin_catch_up(self) -> None:
+        """Let a recognizer that can do so decode a backlog with less work; see SupportsCatchUp."""
+        if isinstance(self._recognizer, SupportsCatchUp):
+            self._recognizer.begin_catch_up()
+
+    def end_catch_up(self) -> None:
+        """Decode as usual again; see SupportsCatchUp."""
+        if isinstance(self._recognizer, SupportsCatchUp):
+            self._recognizer.end_catch_up()
 
     @property
     def has_backlog(self) -> bool:
@@ -134,7 +136,7 @@ class OnlineStream:
         with self._exclusive_call():
             self._input.put_silence(silence_duration)
             if self._utterance_samples == 0:
-                self._pass_silences()  # no audio before it waits to be decoded
+                self._pass_silences()  # unless audio before it waits to be decoded
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
@@ -246,7 +248,7 @@ class OnlineStream:
 
     def _end_utterance(self, *, keeps_state: bool) -> None:
         if self._utterance_samples and not keeps_state:
-            self._recognizer.end_utterance(self._transcript.prompt_tail)
+            self._recognizer.start_utterance(self._transcript.prompt_tail)
             self._utterance_samples = 0
         self._hypothesis = Transcript()
         self._may_have_steps = False
@@ -261,7 +263,7 @@ class OnlineStream:
     def _start_utterance(self) -> None:
         self._utterance_start = self._fed_time = self._input.taken_end
         self._processed_time = max(self._processed_time, self._utterance_start)
-        self._transcript.end_utterance(self._utterance_start)
+        self._transcript.start_utterance(self._utterance_start)
 
     def _emission(self) -> Emission:
         committed = tuple(self._committed)

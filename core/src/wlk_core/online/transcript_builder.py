@@ -65,7 +65,7 @@ class TranscriptBuilder:
             floor, tail = tokens[-1].start, None
         return Transcript(tuple(tokens))
 
-    def end_utterance(self, time: float) -> None:
+    def start_utterance(self, time: float) -> None:
         """End the utterance at the stream time *time*: no later token starts before it."""
         self._is_first = True
         self.stable = max(self.stable, time)

@@ -35,7 +35,7 @@ class UtteranceRecognizer(Generic[W]):
         self._language = StreamLanguage(code=language, is_settled=language is not None)
         self._initial_prompt = prompt
         self.work = WorkCounters()
-        self.end_utterance("")
+        self.start_utterance("")
 
     @property
     def language(self) -> str | None:
@@ -52,7 +52,7 @@ class UtteranceRecognizer(Generic[W]):
         """Append float32[n] to the utterance."""
         self._audio.append(audio)
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
         self._audio = AudioBuffer()
         self._prompt = last_words(committed_text or self._initial_prompt)
@@ -62,7 +62,7 @@ class UtteranceRecognizer(Generic[W]):
 
     def close(self) -> None:
         """Release audio, text and caches."""
-        self.end_utterance("")
+        self.start_utterance("")
 
 
 class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
@@ -79,8 +79,17 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
     A window about to outgrow `max_seconds`, the engine's limit, is cut in any case.  Words in its
     older half are then committed as they are, because they have been decoded many times.
 
-    The policies differ in how they call the engine, which words of its answer are new, and how many
-    of those are final.  Times are in seconds from the start of the utterance.
+    Which words of an answer are final, in the order in which it is decided:
+
+    1. At the end of an utterance, all of them.
+    2. While the language is uncertain (`StreamLanguage.holds_words`), none.
+    3. The last word is not, if it ends within CONTINUATION_SECONDS of the audio.
+    4. Of the others, as many as the policy says (`_count_final`): the words on which two hypotheses
+       agree, or those that attend to no frame near the end of the audio.
+    5. Words in the older half of a window that is about to outgrow `max_seconds` are final anyway.
+
+    The policies differ in how they call the engine, which words of its answer are new, and in 4.
+    Times are in seconds from the start of the utterance.
     """
 
     # Whether the engine is forced to begin with the prefix; otherwise it transcribes it again.  The
@@ -113,17 +122,25 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
             )
         # The state that some engines keep between calls can be cut only between blocks of audio.
         self._cut_samples = cut_samples
-        self.skips_ticks = False  #: whether only the latest tick that is due is decoded
+        self._catches_up = False
         super().__init__(language=language, prompt=prompt)
+
+    def begin_catch_up(self) -> None:
+        """Decode only at the latest tick that is due; it decodes the audio of earlier ones too."""
+        self._catches_up = True
+
+    def end_catch_up(self) -> None:
+        """Decode at every tick again."""
+        self._catches_up = False
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""
-        stop = self._processed - self._processed % self._tick + self._tick
-        if self.skips_ticks:
+        end_sample = self._processed - self._processed % self._tick + self._tick
+        if self._catches_up:
             latest = min(self._audio.end, self._audio.start + self._max_samples + self._tick)
-            stop = max(stop, latest - latest % self._tick)
-        if stop <= self._audio.end:
-            return self._decode_to(stop, is_last=False)
+            end_sample = max(end_sample, latest - latest % self._tick)
+        if end_sample <= self._audio.end:
+            return self._decode_to(end_sample, is_last=False)
         if not is_last:
             return None
         if self._processed < self._audio.end or (self.hypothesis and self._language.holds_words):
@@ -135,9 +152,9 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self._language = self._language.committed(self._detected)
         return Step(committed=committed, consumed_samples=self._processed)
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
-        super().end_utterance(committed_text)
+        super().start_utterance(committed_text)
         self._prefix = ()
         self._last_word: W | None = None  # the last committed in this utterance
         self._processed = 0  # number of the first sample that no step has decoded
@@ -145,16 +162,16 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self._was_quiet = False  # the last hypothesis contained no new word
         self._detected: str | None = None  # the language of the hypothesis
 
-    def _decode_to(self, stop: int, *, is_last: bool) -> Step:
+    def _decode_to(self, end_sample: int, *, is_last: bool) -> Step:
         # Nothing changes until the answer has been read, so that a failed step can be repeated.
-        seconds, end = (stop - self._audio.start) / SAMPLE_RATE, stop / SAMPLE_RATE
+        seconds, end = (end_sample - self._audio.start) / SAMPLE_RATE, end_sample / SAMPLE_RATE
         answer, language = self._language.decode(
-            self._engine_call(stop, is_last=is_last),
+            self._engine_call(end_sample, is_last=is_last),
             self._prompt.strip(),
             speech_seconds=lambda answer: seconds - answer.words[0].start,
             is_last=is_last,
         )
-        fresh = self._new_words(answer.words, stop)
+        fresh = self._new_words(answer.words, end_sample)
         if is_last:
             count = len(fresh)
         elif language.holds_words:
@@ -163,31 +180,31 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
             # Later audio may continue the last word: two hypotheses can agree on what a model makes
             # of the first half of a word, and attention stays within that half.
             may_continue = fresh and end - fresh[-1].end < CONTINUATION_SECONDS
-            count = self._count_final(fresh[:-1] if may_continue else fresh, stop)
+            count = self._count_final(fresh[:-1] if may_continue else fresh, end_sample)
         outside = sum(word.is_outside(seconds) for word in answer.words)
         self.work += answer.work
         if language.is_change(self._language):
             self._prompt = ""  # it is in another language
-        self._processed = stop
+        self._processed = end_sample
         self._extend_prefix(fresh[:count])
-        count += self._bound(fresh[count:], is_quiet=not fresh)
+        count += self._limit_window(fresh[count:], is_quiet=not fresh)
         committed, self.hypothesis = fresh[:count], fresh[count:]
         self._language, self._detected = language, answer.language
         if committed:
             self._language = language.committed(answer.language)
-        return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
+        return Step(committed=committed, consumed_samples=end_sample, misplaced_words=outside)
 
     @abstractmethod
-    def _engine_call(self, stop: int, *, is_last: bool) -> Callable[..., Any]:
-        """Return the engine call on the window up to *stop*; it takes `prompt` and `language`."""
+    def _engine_call(self, end_sample: int, *, is_last: bool) -> Callable[..., Any]:
+        """Return the engine call on the window to *end_sample*; it takes `prompt`, `language`."""
 
     @abstractmethod
-    def _new_words(self, words: Sequence[W], stop: int) -> tuple[W, ...]:
+    def _new_words(self, words: Sequence[W], end_sample: int) -> tuple[W, ...]:
         """Return the uncommitted words of an answer, whose times count from the window's start."""
         # May raise before it changes any state, but not after.
 
     @abstractmethod
-    def _count_final(self, words: Sequence[W], stop: int) -> int:
+    def _count_final(self, words: Sequence[W], end_sample: int) -> int:
         """Return how many of *words*, which later audio cannot continue, are final."""
 
     def _extend_prefix(self, words: Sequence[W]) -> None:
@@ -196,7 +213,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
             self._prefix += tuple(words)
             self._overlap_end = max(self._overlap_end, self._commit_boundary(words[-1]))
 
-    def _bound(self, upcoming: Sequence[W], *, is_quiet: bool) -> int:
+    def _limit_window(self, upcoming: Sequence[W], *, is_quiet: bool) -> int:
         """Cut the window if it is too long; return how many of *upcoming* it had to commit."""
         was_quiet, self._was_quiet = self._was_quiet, is_quiet
         if is_quiet and was_quiet:
@@ -249,7 +266,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         # Cut before the first non-final word, which starts at *following* seconds.  A word that
         # spans half of the window is an alignment error.
         middle = (self._audio.start + self._processed) // 2
-        cut = self._on_whole_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
+        cut = self._rounded_to_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
         return cut if self._processed - cut <= self._max_samples else middle
 
     def _cut_before(self, start: float) -> int:
@@ -259,11 +276,11 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
     def _quietest(self, start: float, end: float) -> int:
         return self._audio.quietest_sample(start, min(end, self._processed / SAMPLE_RATE))
 
-    def _on_whole_cut(self, sample: int) -> int:
+    def _rounded_to_cut(self, sample: int) -> int:
         return sample // self._cut_samples * self._cut_samples
 
     def _trim(self, sample: int, upcoming: Sequence[W]) -> None:
-        sample = self._on_whole_cut(max(self._audio.start, sample))
+        sample = self._rounded_to_cut(max(self._audio.start, sample))
         self._audio.trim(sample)
         cut = sample / SAMPLE_RATE
         # Words with no audio after the cut, or too little, become prompt.  A decoder can be forced

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from wlk_core.streaming.audio_buffer import AudioBuffer as AudioBuffer
 from wlk_core.streaming.words import AlignedWord as AlignedWord
-from wlk_core.streaming.words import Loop as Loop
 from wlk_core.streaming.words import Word as Word
-from wlk_core.streaming.words import find_loop as find_loop
 from wlk_core.streaming.words import is_unspaced as is_unspaced
 from wlk_core.streaming.words import joined as joined
-from wlk_core.streaming.words import keep_spoken_repetitions as keep_spoken_repetitions
 from wlk_core.streaming.words import needs_space as needs_space

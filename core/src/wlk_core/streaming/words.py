@@ -1,8 +1,7 @@
-"""Timed words, joining text that was decoded in parts, and decoding loops."""
+"""Timed words, and joining text that was decoded in parts."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 import unicodedata
 
@@ -19,7 +18,6 @@ MISPLACED_SECONDS = 0.5  # outside the audio: models that pad it may put its las
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
              "MYANMAR", "TIBETAN", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH KATAKANA")  # fmt: skip
 
-T = TypeVar("T")
 W = TypeVar("W", bound="Word")
 
 
@@ -56,9 +54,9 @@ class AlignedWord(Word):
     """
     A whole word and, for each of its tokens, the encoder frame by which AlignAtt decides.
 
-    That is the frame that the decoder attended to most, or the one where the token ends.  Frames
-    count from the start of the audio given to the decoder, as times do.  `tokens` are the decoder's
-    own, so that it can be forced to begin with this word again.
+    That is the frame that the decoder attended to most, or the one where the token ends; a word has
+    at least one.  Frames count from the start of the audio given to the decoder, as times do.
+    `tokens` are the decoder's own, so that it can be forced to begin with this word again.
     """
 
     frames: tuple[int, ...] = attrs.field(kw_only=True)
@@ -112,51 +110,6 @@ def last_words(text: str) -> str:
         return text
     tail = text[-PROMPT_CHARACTERS:]
     return tail[tail.find(" ") :] if " " in tail else tail
-
-
-@attrs.frozen(kw_only=True)
-class Loop:
-    """``tokens[start:end]`` is one n-gram of `period` tokens, repeated without a break."""
-
-    start: int
-    period: int
-    end: int  #: after the token that completes the loop; the repetition may go on from there
-
-
-def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop | None:
-    """
-    Return the first loop in *tokens*, or None.
-
-    A loop is an n-gram of 1 to *longest* tokens that occurs *times* times in a row, at least twice.
-    The first loop is the one that is complete first, with its shortest n-gram, so it stays the
-    first one when more tokens follow.  The cost is ``len(tokens) * longest``.
-    """
-    same = [0] * (longest + 1)  # by period: how many tokens in a row equal the one a period before
-    for index, token in enumerate(tokens):
-        for period in range(1, min(longest, index) + 1):
-            same[period] = same[period] + 1 if token == tokens[index - period] else 0
-            if same[period] == period * (times - 1):
-                end = index + 1
-                return Loop(start=end - period * times, period=period, end=end)
-    return None
-
-
-def keep_spoken_repetitions(
-    tokens: Sequence[T], frames: Sequence[int], loop: Loop | None
-) -> Sequence[T]:
-    """
-    Return *tokens* without the rounds of *loop* that only the decoder repeated.
-
-    If the attended frame advances with each round, the speaker did repeat the words, and all tokens
-    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.  *frames* are
-    the most attended frame of each token, or of the first ones if the others are unknown.
-    """
-    if loop is None:
-        return tokens
-    rounds = frames[loop.start : loop.end : loop.period]
-    if len(rounds) and all(frame < later for frame, later in pairwise(rounds)):
-        return tokens
-    return tokens[: loop.start + loop.period]
 
 
 def is_unspaced(character: str) -> bool:

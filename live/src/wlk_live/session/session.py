@@ -7,11 +7,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from wlk_core.errors import ConcurrentCallError, OptionError
-from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.pcm import PcmConverter
 from wlk_live.errors import SessionOverloaded
+from wlk_live.session.inbox import Inbox, Mark, Request
 from wlk_live.session.worker import Worker
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Session:
         encoding: the sample format of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
         max_backlog_seconds: seconds of audio that may wait before `receive` refuses more.
-        skip_ticks_after: seconds of waiting audio beyond which the session catches up: the policy
+        catch_up_after: seconds of waiting audio beyond which the session catches up: the policy
             then decides only at its latest tick.  No audio is left out, but the words can depend on
             when the audio came.  With None they never do.
 
@@ -75,20 +75,20 @@ class Session:
         encoding: Encoding = "s16le",
         rate: int = SAMPLE_RATE,
         max_backlog_seconds: float = 120.0,
-        skip_ticks_after: float | None = None,
+        catch_up_after: float | None = None,
     ) -> None:
         self._max_backlog = _seconds("max_backlog_seconds", max_backlog_seconds)
         skip_after = math.inf
-        if skip_ticks_after is not None:
-            skip_after = _seconds("skip_ticks_after", skip_ticks_after)
+        if catch_up_after is not None:
+            skip_after = _seconds("catch_up_after", catch_up_after)
         if gate is not None and gate.is_used:  # its times count from the start of another stream
             raise OptionError("expected a new gate, got one that was used; create one per session")
         self._converter = PcmConverter(encoding=encoding, rate=rate)
-        self._queue = InputQueue("the session has ended; open a new one for more audio")
+        self._inbox = Inbox()
         self._receiving = threading.Lock()  # held to convert audio, never while the model runs
         parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
         annotators = {name: part for name, part in parts.items() if part is not None}
-        self._worker = Worker(self._queue, processor, gate, annotators, skip_ticks_after=skip_after)
+        self._worker = Worker(self._inbox, processor, gate, annotators, catch_up_after=skip_after)
         self._work = self._worker.work()
         #: Whether the End was returned or the session failed; no more events will come.
         self.is_over = False
@@ -97,22 +97,22 @@ class Session:
     @property
     def audio_time(self) -> float:
         """Stream time of the end of the audio received, in seconds."""
-        return self._queue.end
+        return self._inbox.end
 
     @property
     def backlog_seconds(self) -> float:
         """Seconds of received audio that no step has taken yet."""
-        return self._queue.waiting_seconds
+        return self._inbox.waiting_seconds
 
     @property
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        return not self.is_over and (not self._worker.is_idle or self._queue.has_items)
+        return not self.is_over and (not self._worker.is_idle or self._inbox.has_items)
 
     @property
     def is_ending_utterance(self) -> bool:
         """Whether a commit, a silence or the end has ended an utterance that is not flushed yet."""
-        return not self.is_over and (self._worker.is_flushing or self._queue.commands > 0)
+        return not self.is_over and (self._worker.is_flushing or self._inbox.has_requests)
 
     def receive(self, audio: Audio) -> None:
         """
@@ -131,9 +131,7 @@ class Session:
                     f"{self.backlog_seconds:.1f} s of audio wait to be decoded, and the bound is "
                     f"{self._max_backlog:.1f} s; step the session, then send this audio again"
                 )
-            converted = self._converter.push(audio)
-            for start in range(0, max(1, len(converted)), MAX_PIECE):
-                self._queue.put_audio(converted[start : start + MAX_PIECE])
+            self._inbox.put_audio(self._converter.push(audio))
 
     def skip(self, seconds: float) -> None:
         """
@@ -142,7 +140,7 @@ class Session:
         The clock moves on and the utterance ends; an `AudioGap` is reported.  Raises ClockError
         if *seconds* is negative or longer than a stream can be.
         """
-        self._queue.put_silence(seconds, in_samples=True)
+        self._inbox.put_gap(seconds)
 
     def commit(self) -> None:
         """
@@ -151,7 +149,7 @@ class Session:
         The next steps commit all of its words and report one `Endpoint`, with or without a gate
         and even if no audio came since the last commit.
         """
-        self._queue.put(Command.COMMIT)
+        self._inbox.put(Request.COMMIT)
 
     def mark(self, name: str) -> None:
         """
@@ -160,15 +158,15 @@ class Session:
         It is decoded as far as the policy can without later audio, and the mark itself commits
         nothing.  This is how a client on another machine learns what was decoded.
         """
-        self._queue.put(name)
+        self._inbox.put(Mark(name))
 
     def end_audio(self) -> None:
         """Declare that no more audio will come; may be called again."""
         with self._receiving:
-            if not self._queue.is_closed:
-                self._queue.put_audio(self._converter.flush())
-                self._queue.put(Command.END)
-                self._queue.close()
+            if not self._inbox.is_closed:
+                self._inbox.put_audio(self._converter.flush())
+                self._inbox.put(Request.END)
+                self._inbox.close()
 
     def step(self) -> list[Event]:
         """
@@ -218,8 +216,8 @@ class Session:
 
     def _end_session(self) -> None:
         self.is_over = True
-        self._queue.close()
-        self._queue.clear()
+        self._inbox.close()
+        self._inbox.clear()
 
     def feed(self, audio: Audio) -> list[Event]:
         """Receive *audio*, take all the steps that it makes possible, and return what happened."""

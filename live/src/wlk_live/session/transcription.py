@@ -15,7 +15,6 @@ import numpy as np
 
 from wlk_core.audio import sealed, valid_copy, validate_audio
 from wlk_core.errors import AudioFormatError, OptionError
-from wlk_core.online.input_queue import MAX_PIECE
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.decode import decode_file
@@ -31,6 +30,7 @@ from wlk_live.captions.segments import (
     vtt_text,
 )
 from wlk_live.session.events import Commit, End, Event, Failure, SilenceSpan
+from wlk_live.session.inbox import MAX_PIECE
 from wlk_live.session.session import Session
 from wlk_live.vad import silence_gate
 

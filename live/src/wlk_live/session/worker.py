@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from fractions import Fraction
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -11,9 +10,7 @@ import numpy as np
 
 from wlk_core.audio import ValidAudio, sealed
 from wlk_core.errors import BackendError
-from wlk_core.online.input_queue import Command
-from wlk_core.online.stream import OnlineStream
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsCatchUp
 from wlk_core.tokens import Emission, Silence
 from wlk_live.session.events import (
     AudioGap,
@@ -30,16 +27,17 @@ from wlk_live.session.events import (
     SpeechStarted,
     Translation,
 )
+from wlk_live.session.inbox import Gap, Mark, Request
 from wlk_live.vad import SilenceEnded, SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from wlk_core.errors import WLKError
-    from wlk_core.online.input_queue import InputQueue
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
     from wlk_live.session.events import EndpointReason, Event
+    from wlk_live.session.inbox import Inbox
     from wlk_live.vad import GateEvent, SilenceGate
 
 _LAG_SECONDS = 2.0  # a Lag is reported when more audio than this waits to be decoded
@@ -60,27 +58,27 @@ class Worker:
 
     def __init__(
         self,
-        queue: InputQueue,
+        inbox: Inbox,
         processor: OnlineProcessor,
         gate: SilenceGate | None,
         annotators: dict[str, Any],
         *,
-        skip_ticks_after: float,
+        catch_up_after: float,
     ) -> None:
         # Events that the session has not returned yet; a step that raises loses none.
         self.events: list[Event] = []
-        self.is_idle = True  # whether everything taken from the queue is done
+        self.is_idle = True  # whether everything taken from the inbox is done
         self.is_flushing = False  # whether an utterance is being ended
         self.has_called = False  # whether this step has called the processor or a detector
         self.has_ended = False  # whether the End was reported
-        self._queue = queue
+        self._inbox = inbox
         self._processor = processor
         self._gate = gate
         self._annotators = annotators  # those that have not failed
-        self._skip_ticks_after = skip_ticks_after
-        self._skips_ticks = False
+        self._catch_up_after = catch_up_after
+        self._catches_up = False
         self._position = 0  # samples given to the processor, as audio or as silence
-        self._received_position = 0  # samples taken from the queue, gaps included
+        self._received_position = 0  # samples taken from the inbox, gaps included
         self._latencies = array("f")  # emission latency of each word in seconds
         self._emission = Emission((), 0.0, 0.0)  # the latest
         self._hypothesis = ""  # the text last reported
@@ -90,29 +88,30 @@ class Worker:
         self._asked_text: str | None = None  # the text last judged by the turn detector in a pause
 
     def work(self) -> Work:
-        """Work through the queue, in steps of at most one call of the processor."""
+        """Work through the inbox, in steps of at most one call of the processor."""
         # A step also does what follows from its call, so that a chunk takes one turn of a scheduler
         # and its hypothesis comes with its words.  It ends before a second call or another item.
         try:
             while not self.has_ended:
-                if self.has_called and self._queue.has_items:
+                if self.has_called and self._inbox.has_items:
                     yield
-                self._choose_ticks()
-                item = self._queue.take()
+                self._catch_up_if_late()
+                item = self._inbox.take()
                 self.is_idle = item is None
-                if item is None:
-                    yield
-                elif item is Command.END:
-                    yield from self._end()
-                elif isinstance(item, Command):
-                    yield from self._commit_utterance()
-                elif isinstance(item, str):
-                    self._report_mark(item)
-                elif isinstance(item, Fraction):
-                    yield from self._pass_gap(round(item * SAMPLE_RATE))
-                else:
-                    yield from self._decode(item)
-                    self.has_called = True  # even in a pause: a detector takes 4 ms a second
+                match item:
+                    case None:
+                        yield
+                    case ValidAudio():  # first, because arrays compare by element
+                        yield from self._decode(item)
+                        self.has_called = True  # even in a pause: a detector takes 4 ms a second
+                    case Request.END:
+                        yield from self._end()
+                    case Request.COMMIT:
+                        yield from self._commit_utterance()
+                    case Mark(name):
+                        self._report_mark(name)
+                    case Gap(samples):
+                        yield from self._pass_gap(samples)
         except BackendError as error:  # from the last attempt, see `_call_processor`
             self._commit(error.committed)
             self._annotate(is_last=True)
@@ -122,20 +121,19 @@ class Worker:
         """Report the End, after the final failure if the session ends because of one."""
         self.has_ended = True
         if error is not None:
-            self.events.append(Failure(error, is_final=True, audio_time=self._queue.end))
+            self.events.append(Failure(error, is_final=True, audio_time=self._inbox.end))
         latency = None
         if self._latencies:
             median, p90 = np.percentile(self._latencies, (50, 90)).tolist()
             latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
         stats = self._processor.stats
-        self.events.append(End(audio_time=self._queue.end, stats=stats, latency=latency))
+        self.events.append(End(audio_time=self._inbox.end, stats=stats, latency=latency))
 
     def _decode(self, audio: ValidAudio) -> Work:
         self._report_lag()
         pieces = [audio]
         # A late session takes all waiting audio at once; otherwise none of its ticks are skipped.
-        while self._skips_ticks and isinstance(piece := self._queue.next, ValidAudio):
-            self._queue.take()
+        while self._catches_up and (piece := self._inbox.take_audio()) is not None:
             pieces.append(piece)
         for piece in pieces:
             self._received_position += len(piece)
@@ -174,7 +172,7 @@ class Worker:
         self._received_position = end = start + samples
         events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, end)]
         yield from self._apply(events if self._gate is None else self._gate.skip(samples))
-        self.events.append(AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._queue.end))
+        self.events.append(AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._inbox.end))
 
     def _end(self) -> Work:
         self.is_flushing = True
@@ -195,7 +193,7 @@ class Worker:
                 if event.is_detected and not self._is_speaking:
                     self._is_speaking = True
                     start = event.start_sample / SAMPLE_RATE
-                    self.events.append(SpeechStarted(start, self._queue.end))
+                    self.events.append(SpeechStarted(start, self._inbox.end))
                 self._insert(event.samples)
             elif isinstance(event, SilenceStarted):
                 was_flushing, self.is_flushing = self.is_flushing, True
@@ -209,7 +207,7 @@ class Worker:
                 self._processor.end_silence(length)
                 self._call_annotator(_DIARIZER, methodcaller("insert_silence", length))
                 self._position += event.end_sample - event.start_sample
-                self.events.append(SilenceSpan(silence, self._queue.end))
+                self.events.append(SilenceSpan(silence, self._inbox.end))
 
     def _insert(self, audio: np.ndarray[Any, np.dtype[np.float32]]) -> None:
         self._position += len(audio)
@@ -238,8 +236,8 @@ class Worker:
         spans = self._call_annotator(_DIARIZER, lambda part: list(part.process_iter(is_last)))
         call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
         translations = self._call_annotator(_TRANSLATOR, lambda part: list(call(part)))
-        self.events += [SpeakerTurn(span, self._queue.end) for span in spans or ()]
-        self.events += [Translation(text, self._queue.end) for text in translations or ()]
+        self.events += [SpeakerTurn(span, self._inbox.end) for span in spans or ()]
+        self.events += [Translation(text, self._inbox.end) for text in translations or ()]
 
     def _call_annotator(self, name: str, call: Callable[[Any], R]) -> R | None:
         """Call an annotator; return None if it is absent or has failed."""
@@ -256,7 +254,7 @@ class Worker:
                 retryable=False,
             )
             failure.__cause__ = error
-            self.events.append(Failure(failure, False, self._queue.end, annotator=name))
+            self.events.append(Failure(failure, False, self._inbox.end, annotator=name))
             return None
 
     def _call_processor(self, call: Callable[[], Emission]) -> Work:
@@ -270,7 +268,7 @@ class Worker:
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or not retries_left:
                     raise
-                self.events.append(Failure(error, is_final=False, audio_time=self._queue.end))
+                self.events.append(Failure(error, is_final=False, audio_time=self._inbox.end))
             else:
                 self._commit(self._emission.committed)
                 return
@@ -279,8 +277,8 @@ class Worker:
         if not tokens:
             return
         self._is_speaking = True
-        self._latencies.extend(max(0.0, self._queue.end - token.end) for token in tokens)
-        self.events.append(Commit(tokens, self._queue.end))
+        self._latencies.extend(max(0.0, self._inbox.end - token.end) for token in tokens)
+        self.events.append(Commit(tokens, self._inbox.end))
         self._call_annotator(_TRANSLATOR, methodcaller("insert_tokens", tokens))
         if _TURN_DETECTOR in self._annotators:
             self._utterance_text += "".join(token.text for token in tokens)
@@ -288,32 +286,35 @@ class Worker:
     def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
         self._is_speaking = False
         self._utterance_text = ""
-        self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._queue.end))
+        self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._inbox.end))
         self._call_annotator(_TURN_DETECTOR, methodcaller("reset"))
         self._annotate(ends_utterance=True)
 
-    def _choose_ticks(self) -> None:
+    def _catch_up_if_late(self) -> None:
         # Begins above the bound and ends at half of it, so that it does not flicker.
-        bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
-        skips_ticks = self._queue.waiting_seconds > bound
-        if skips_ticks != self._skips_ticks and isinstance(self._processor, OnlineStream):
-            self._skips_ticks = skips_ticks
-            self._processor.skip_ticks(is_skipping=skips_ticks)
+        bound = self._catch_up_after / (2 if self._catches_up else 1)
+        is_late = self._inbox.waiting_seconds > bound
+        if is_late != self._catches_up and isinstance(self._processor, SupportsCatchUp):
+            self._catches_up = is_late
+            if is_late:
+                self._processor.begin_catch_up()
+            else:
+                self._processor.end_catch_up()
             self._report_lag()
 
     def _report_lag(self) -> None:
         # Once when too much audio waits, and once when none does.
-        waiting = self._queue.waiting_seconds
+        waiting = self._inbox.waiting_seconds
         is_lagging = waiting > (0.0 if self._is_lagging else _LAG_SECONDS)
         if is_lagging != self._is_lagging:
             self._is_lagging = is_lagging
-            self.events.append(Lag(waiting, self._queue.end))
+            self.events.append(Lag(waiting, self._inbox.end))
 
     def _report_hypothesis(self) -> None:
         transcript = self._processor.get_buffer()
         if transcript.text != self._hypothesis:
             self._hypothesis = transcript.text
-            self.events.append(HypothesisChange(transcript, self._queue.end))
+            self.events.append(HypothesisChange(transcript, self._inbox.end))
 
     def _report_mark(self, name: str) -> None:
         marked = Marked(
@@ -322,6 +323,6 @@ class Worker:
             processed_up_to=self._emission.processed_up_to,
             stable_up_to=self._emission.stable_up_to,
             stats=self._processor.stats,
-            audio_time=self._queue.end,
+            audio_time=self._inbox.end,
         )
         self.events.append(marked)

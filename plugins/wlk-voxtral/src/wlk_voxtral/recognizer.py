@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from wlk_voxtral.tokenizer import TekkenTokenizer
 
 MAX_CALL_STEPS = 16  # per engine call; live audio is decoded one step at a time
-TAIL_STEPS = 10  # steps of silence after the delay: room for the pieces of a long last word
+TAIL_STEPS = 10  # steps of silence after the delay, enough for the pieces of a long last word
 MAX_EXTRA_STEPS = 64  # further steps of silence while text is still emitted
 LOUDNESS_SECONDS = 6.0  # loudness kept before the newest text: a long word and the noise around it
 
@@ -123,9 +124,9 @@ class VoxtralRecognizer:
             return None
         complete = (self._buffer.end - _MARGIN_AFTER) // STEP_SAMPLES
         if complete > self._decoded_steps:
-            stop = min(complete, self._decoded_steps + MAX_CALL_STEPS)
-            predictions, state, work = self._decode_steps(self._decoded_steps, stop, self._state)
-            return self._commit(predictions, state, work, stop)
+            end = min(complete, self._decoded_steps + MAX_CALL_STEPS)
+            predictions, state, work = self._decode_steps(self._decoded_steps, end, self._state)
+            return self._commit(predictions, state, work, end)
         return self._decode_rest() if is_last else None
 
     def start_utterance(self, committed_text: str) -> None:
@@ -146,36 +147,36 @@ class VoxtralRecognizer:
     def _decode_rest(self) -> Step:
         """Decode the rest of a complete utterance, and silence until no more text is emitted."""
         start, state = self._decoded_steps, self._state
-        audio_steps = -(-self._buffer.end // STEP_SAMPLES)
-        stop = audio_steps + self._delay_steps + 1 + TAIL_STEPS
-        last_stop = stop + MAX_EXTRA_STEPS
+        audio_steps = math.ceil(self._buffer.end / STEP_SAMPLES)
+        end = audio_steps + self._delay_steps + 1 + TAIL_STEPS
+        latest_end = end + MAX_EXTRA_STEPS
         predictions: list[TokenPrediction] = []
         total = WorkCounters()
-        while start < stop:
-            until = min(stop, start + MAX_CALL_STEPS)
-            batch, state, work = self._decode_steps(start, until, state)
+        while start < end:
+            call_end = min(end, start + MAX_CALL_STEPS)
+            batch, state, work = self._decode_steps(start, call_end, state)
             predictions += batch
             total += work
-            start = until
-            is_text = bool(predictions) and predictions[-1].id != self._tokenizer.pad_id
-            if start == stop < last_stop and is_text:
-                stop += 1
-        return self._commit(predictions, state, total, stop, is_padded=True)
+            start = call_end
+            emits_text = bool(predictions) and predictions[-1].id != self._tokenizer.pad_id
+            if start == end and emits_text and end < latest_end:
+                end += 1
+        return self._commit(predictions, state, total, end, is_padded=True)
 
     def _decode_steps(
-        self, start: int, stop: int, state: Any
+        self, start: int, end: int, state: Any
     ) -> tuple[Sequence[TokenPrediction], Any, WorkCounters]:
         audio = self._audio(
-            start * STEP_SAMPLES - _MARGIN_BEFORE, stop * STEP_SAMPLES + _MARGIN_AFTER
+            start * STEP_SAMPLES - _MARGIN_BEFORE, end * STEP_SAMPLES + _MARGIN_AFTER
         )
         return self._decode(self._log_mel(audio), state)
 
-    def _audio(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return samples *start* to *stop* of the utterance, with zeros outside it."""
-        audio = np.zeros(stop - start, dtype=np.float32)
-        first, end = max(start, 0), min(stop, self._buffer.end)
+    def _audio(self, start_sample: int, end_sample: int) -> NDArray[np.float32]:
+        """Return these samples of the utterance, with zeros outside it."""
+        audio = np.zeros(end_sample - start_sample, dtype=np.float32)
+        first, end = max(start_sample, 0), min(end_sample, self._buffer.end)
         if first < end:
-            audio[first - start : end - start] = self._buffer.view(first, end)
+            audio[first - start_sample : end - start_sample] = self._buffer.view(first, end)
         return audio
 
     def _commit(
@@ -183,32 +184,35 @@ class VoxtralRecognizer:
         predictions: Sequence[TokenPrediction],
         state: Any,
         work: WorkCounters,
-        stop: int,
+        end: int,
         *,
         is_padded: bool = False,
     ) -> Step:
-        """Adopt the engine's output; nothing changes until all of it has been read."""
-        self._measure_loudness(stop)
-        text, words = self._text.copy(), list[Word]()
+        """Adopt the engine's output up to step *end*; nothing changes until all has been read."""
+        self._measure_loudness(end)
+        text = self._text.copy()
+        words: list[Word] = []
         for prediction in predictions:
             self._add(words, text.push(prediction), text.time)
         if is_padded:
             self._add(words, text.finish(), text.time)
         work += WorkCounters(detokenised_ids=text.detokenised - self._text.detokenised)
-        self._state, self._decoded_steps, self._is_padded = state, stop, is_padded
+        self._state, self._decoded_steps, self._is_padded = state, end, is_padded
         self._text, self._work = text, self._work + work
         self._committed_end = words[-1].end if words else self._committed_end
-        self._buffer.trim(min(max(0, stop * STEP_SAMPLES - _MARGIN_BEFORE), self._buffer.end))
+        end_sample = end * STEP_SAMPLES
+        self._buffer.trim(min(max(0, end_sample - _MARGIN_BEFORE), self._buffer.end))
         self._energy.trim(text.time)
-        consumed = min(max(0, stop * STEP_SAMPLES), self._buffer.end)
+        consumed = min(max(0, end_sample), self._buffer.end)
         return Step(committed=tuple(words), consumed_samples=consumed)
 
-    def _measure_loudness(self, stop: int) -> None:
-        """Append the loudness of the steps up to *stop*, without padding: it is not real quiet."""
-        start = self._energy.samples
-        end = min(stop * STEP_SAMPLES, self._buffer.end) // FRAME_SAMPLES * FRAME_SAMPLES
-        if end > start:
-            self._energy.append(self._audio(start, end))
+    def _measure_loudness(self, end: int) -> None:
+        """Append the loudness of the steps up to *end*, without padding: it is not real quiet."""
+        start_sample = self._energy.samples
+        end_sample = min(end * STEP_SAMPLES, self._buffer.end)
+        end_sample -= end_sample % FRAME_SAMPLES
+        if end_sample > start_sample:
+            self._energy.append(self._audio(start_sample, end_sample))
 
     def _add(self, words: list[Word], text: TimedText | None, now: float) -> None:
         """Append the word of a complete text, which starts no earlier than the word before ends."""

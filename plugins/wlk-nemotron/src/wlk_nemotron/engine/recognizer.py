@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from wlk_nemotron.engine.words import EmittedToken
 
 MAX_CALL_FRAMES = 64  # encoder frames per engine call; live audio is decoded chunk by chunk
-TAIL_FRAMES = 5  # least silence after an utterance, in encoder frames: room for its last token
+TAIL_FRAMES = 5  # least silence after an utterance, in encoder frames, enough for its last token
 
 FRAME_SAMPLES = 1280  # an encoder frame of 80 ms, which is eight mel frames
 MEL_SAMPLES = 160  # samples between two mel frames: 10 ms
@@ -132,9 +133,9 @@ class NemotronRecognizer:
             return None
         # The last mel frame of encoder frame k is centred on its end, sample 1280 k.
         available = (self._buffer.end - WINDOW_MARGIN) // FRAME_SAMPLES + 1
-        stop = self._next_stop(available)
-        if stop > self._frames:
-            return self._commit(*self._decode_frames(self._frames, stop, self._state), stop=stop)
+        end = self._next_end(available)
+        if end > self._frames:
+            return self._commit(*self._decode_frames(self._frames, end, self._state), end=end)
         return self._decode_rest() if is_last else None
 
     def start_utterance(self, committed_text: str) -> None:
@@ -150,50 +151,54 @@ class NemotronRecognizer:
         """Release audio, text and caches."""
         self.start_utterance("")
 
-    def _next_stop(self, available: int) -> int:
+    def _next_end(self, available: int) -> int:
         """
         Return the end of the next call: complete chunks up to encoder frame *available*.
 
         The number of chunks is a power of two, so that the calls have few different shapes.
         """
         chunks = min(available - self._frames, MAX_CALL_FRAMES) // self._chunk_frames
-        count = 1 << (chunks.bit_length() - 1) if chunks > 0 else 0
+        if chunks <= 0:
+            return self._frames
+        count = 1 << (chunks.bit_length() - 1)
         return self._frames + count * self._chunk_frames
 
     def _decode_rest(self) -> Step:
         """Decode the rest of a complete utterance, and silence after it; all of it or nothing."""
-        end = -(-self._buffer.end // FRAME_SAMPLES) + 1 + TAIL_FRAMES
-        end += -end % self._chunk_frames
+        audio_frames = math.ceil(self._buffer.end / FRAME_SAMPLES) + 1
+        chunks = math.ceil((audio_frames + TAIL_FRAMES) / self._chunk_frames)
+        end = chunks * self._chunk_frames
+        most_frames = MAX_CALL_FRAMES // self._chunk_frames * self._chunk_frames
         start, state = self._frames, self._state
         tokens: list[EmittedToken] = []
         total = WorkCounters()
         while start < end:
-            stop = min(start + MAX_CALL_FRAMES // self._chunk_frames * self._chunk_frames, end)
-            emitted, state, work = self._decode_frames(start, stop, state)
+            call_end = min(start + most_frames, end)
+            emitted, state, work = self._decode_frames(start, call_end, state)
             tokens += emitted
             total += work
-            start = stop
-        return self._commit(tokens, state, total, stop=end, is_padded=True)
+            start = call_end
+        return self._commit(tokens, state, total, end=end, is_padded=True)
 
-    def _decode_frames(self, start: int, stop: int, state: StreamState | None) -> ChunkAnswer:
-        """Decode encoder frames *start* to *stop*; frame k has the mel frames 8 k - 7 to 8 k."""
+    def _decode_frames(self, start: int, end: int, state: StreamState | None) -> ChunkAnswer:
+        """Decode encoder frames *start* to *end*; frame k has the mel frames 8 k - 7 to 8 k."""
         first = max(0, (start - 1) * FRAME_SAMPLES + MEL_SAMPLES)
         request = ChunkRequest(
-            audio=self._audio(first - MARGIN, (stop - 1) * FRAME_SAMPLES + MARGIN),
+            audio=self._audio(first - MARGIN, (end - 1) * FRAME_SAMPLES + MARGIN),
             first_frame=start,
-            frames=stop - start,
+            frames=end - start,
             chunk_frames=self._chunk_frames,
             prompt=self._prompt,
             state=state,
         )
         return self._decode(request)
 
-    def _audio(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Return samples *start* to *stop* of the utterance, with zeros outside it."""
-        audio = np.zeros(stop - start, dtype=np.float32)
-        first, end = max(start, 0), min(stop, self._buffer.end)
+    def _audio(self, start_sample: int, end_sample: int) -> NDArray[np.float32]:
+        """Return these samples of the utterance, with zeros outside it."""
+        audio = np.zeros(end_sample - start_sample, dtype=np.float32)
+        first, end = max(start_sample, 0), min(end_sample, self._buffer.end)
         if first < end:
-            audio[first - start : end - start] = self._buffer.view(first, end)
+            audio[first - start_sample : end - start_sample] = self._buffer.view(first, end)
         return audio
 
     def _commit(
@@ -202,7 +207,7 @@ class NemotronRecognizer:
         state: StreamState | None,
         work: WorkCounters,
         *,
-        stop: int,
+        end: int,
         is_padded: bool = False,
     ) -> Step:
         """Adopt the engine's output: commit its final words and drop the decoded audio."""
@@ -210,9 +215,9 @@ class NemotronRecognizer:
         for token in tokens:
             self._detected = self._checkpoint.languages.get(token.id) or self._detected
             words += self._words.push(token)
-        words += self._words.finish() if is_padded else self._words.settle(stop)
+        words += self._words.finish() if is_padded else self._words.settle(end)
         self._work += work + WorkCounters(detokenised_ids=len(tokens))
-        self._state, self._frames, self._is_padded = state, stop, is_padded
-        consumed = min((stop - 1) * FRAME_SAMPLES, self._buffer.end)
+        self._state, self._frames, self._is_padded = state, end, is_padded
+        consumed = min((end - 1) * FRAME_SAMPLES, self._buffer.end)
         self._buffer.trim(max(0, min(consumed + MEL_SAMPLES - MARGIN, self._buffer.end)))
         return Step(committed=tuple(words), consumed_samples=consumed)

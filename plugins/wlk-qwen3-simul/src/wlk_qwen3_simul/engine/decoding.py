@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
-from wlk_core.streaming import Loop, find_loop
+from wlk_frameworks.decoding_loops import Loop, find_loop
 from wlk_qwen3_simul.engine.frames import frame_of_token
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ def align_tokens(
     aligned: list[AlignedToken] = []
     frame = 0
     for index, token in enumerate(ids):
-        own = steps[index + by_self].frame
-        frame = frame if own is None else own
+        attending = steps[index + 1] if by_self else steps[index]
+        if attending.frame is not None:
+            frame = attending.frame
         aligned.append(AlignedToken(token, frame, steps[index].logprob))
     return tuple(aligned)

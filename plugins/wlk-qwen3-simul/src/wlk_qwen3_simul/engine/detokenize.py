@@ -11,7 +11,8 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import AlignedWord
-from wlk_core.streaming import is_unspaced, joined, keep_spoken_repetitions
+from wlk_core.streaming import is_unspaced, joined
+from wlk_frameworks.decoding_loops import keep_spoken_repetitions
 from wlk_qwen3_simul.engine.decoding import align_tokens
 from wlk_qwen3_simul.engine.frames import FRAME_SECONDS
 from wlk_qwen3_simul.engine.timing import word_times

@@ -63,7 +63,7 @@ class RemoteRecognizer:
         self._misplaced = 0  # words counted over the current connection
         self._remote_bytes = 0
         self._is_closed = False
-        self.end_utterance("")
+        self.start_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -109,7 +109,7 @@ class RemoteRecognizer:
         )
         return self._apply(self._ask(request), request)
 
-    def end_utterance(self, committed_text: str) -> None:
+    def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance in the same session at the server."""
         self._utterance += 1
         self._buffer = AudioBuffer()

@@ -12,7 +12,7 @@ from faster_whisper.transcribe import get_suppressed_tokens
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
-from wlk_core.streaming import find_loop
+from wlk_frameworks.decoding_loops import find_loop
 from wlk_whisper.engine.decoding import LOOP_MAX_TOKENS, LOOP_REPEATS
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.features import (

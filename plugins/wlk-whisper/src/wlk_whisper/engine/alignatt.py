@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, AlignedWord
-from wlk_core.streaming import keep_spoken_repetitions
+from wlk_frameworks.decoding_loops import keep_spoken_repetitions
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
-from wlk_core.streaming import Loop, find_loop
+from wlk_frameworks.decoding_loops import Loop, find_loop
 from wlk_whisper.engine.network import ALONE, DecoderPass
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A stream that skips ticks decodes at the latest tick only, and loses no word."""
+"""A stream that catches up decodes at the latest tick only, and loses no word."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def test_no_word_is_lost_and_far_less_is_decoded(
     """All audio is decoded at fewer ticks, in calls of accepted length."""
     talk = np.concatenate(8 * [speech.audio])
 
-    def run(*, is_skipping: bool) -> tuple[Any, str]:
+    def run(*, catches_up: bool) -> tuple[Any, str]:
         engine = coded_engine()
         stream = engine.stream(policy=policy)
-        stream.skip_ticks(is_skipping=is_skipping)
+        if catches_up:
+            stream.begin_catch_up()
         stream.insert_audio_chunk(talk)
         tokens = []
         while stream.has_backlog:
@@ -26,21 +27,33 @@ def test_no_word_is_lost_and_far_less_is_decoded(
         tokens += stream.finish().committed
         return engine, "".join(token.text for token in tokens)
 
-    every_tick, expected = run(is_skipping=False)
-    latest_tick, text = run(is_skipping=True)
+    every_tick, expected = run(catches_up=False)
+    latest_tick, text = run(catches_up=True)
 
     assert text == expected
     assert latest_tick.calls < every_tick.calls / 3
     assert latest_tick.longest <= 28 * 16_000
 
 
-def test_a_reset_ends_the_skipping(coded_engine: Any, speech: Any) -> None:
+def test_every_tick_is_decoded_again_afterwards(coded_engine: Any, speech: Any) -> None:
+    """A stream that caught up goes on as one that never was late."""
+    engine = coded_engine()
+    stream = engine.stream()
+    stream.begin_catch_up()
+    stream.end_catch_up()
+    stream.insert_audio_chunk(speech.audio)
+    stream.finish()
+
+    assert engine.calls == 16
+
+
+def test_a_reset_ends_it(coded_engine: Any, speech: Any) -> None:
     """The next stream decodes at each of its ticks."""
     engines = [coded_engine() for _ in range(2)]
     for engine in engines:
         stream = engine.stream()
         if engine is engines[0]:
-            stream.skip_ticks(is_skipping=True)
+            stream.begin_catch_up()
             stream.reset()
         stream.insert_audio_chunk(speech.audio)
         stream.finish()

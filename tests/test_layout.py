@@ -142,14 +142,6 @@ def test_lint_imports_checks_every_package():
     assert set(options["root_packages"]) == PACKAGES
 
 
-def test_a_plugin_installs_by_name_from_the_checkout():
-    """constraints.txt names the folder of every distribution, so that pip finds the siblings."""
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    named = {line.split(" @ file:./")[1]: line.split(" @ file:./")[0] for line in lines[2:]}
-
-    assert named == {folder: table["project"]["name"] for folder, table in PROJECTS.items()}
-
-
 def test_every_distribution_has_the_same_version_and_caps_the_others():
     """The changelog names it, and a requirement on another distribution ends before 0.2."""
     projects = [table["project"] for table in PROJECTS.values()]

@@ -21,6 +21,9 @@ DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)}
 LINKING = sorted({*DOCUMENTS, *ROOT.glob("*.md"), *ROOT.glob("tools/*/README.md")})
 COMMANDS = ("wlk-core", "wlk-conformance", "wlk-bench")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Blocks that need the network, a microphone or the like.  The mark is not in the block, because zsh
+# passes comments that are typed as arguments.
+NEEDY = re.compile(r"^<!-- needs: [^\n]* -->\n```sh\n.*?^```$", re.MULTILINE | re.DOTALL)
 SELF_CONTAINED = (  # pages that a reader may begin with
     *("README.md", "docs/first-transcript.md", "docs/first-service.md"),
     *("docs/serve.md", "docs/command-line.md", "serve/README.md"),
@@ -37,7 +40,7 @@ def blocks(language):
     """Return (document and number, text) of every block in *language*."""
     found = []
     for document in DOCUMENTS:
-        matches = FENCE.findall(document.read_text(encoding="utf-8"))
+        matches = FENCE.findall(NEEDY.sub("", document.read_text(encoding="utf-8")))
         texts = [text for kind, text in matches if kind == language]
         found += [pytest.param(t, id=f"{name_of(document)}-{i}") for i, t in enumerate(texts, 1)]
     return found
@@ -59,6 +62,8 @@ def commands():
 def folder(tmp_path):
     """Return a folder that holds the recording of the examples."""
     shutil.copy(clip_path("demo"), tmp_path / "demo.flac")
+    (tmp_path / "examples").mkdir()
+    shutil.copy(ROOT / "examples/demo.wav", tmp_path / "examples")
     return tmp_path
 
 

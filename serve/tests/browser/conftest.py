@@ -168,11 +168,12 @@ def playwright():
 
 @pytest.fixture(scope="session")
 def transcript(digits):
-    """Return the core's transcript of the recording."""
-    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- the core alone is enough
+    """Return the recording's transcript, made without a server."""
+    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- only in the browser's session
+    from wlk_live import transcribe  # noqa: PLC0415 -- as above
 
     backend, _ = digits
-    return backend.transcribe(clip_path(CLIP), language="en")
+    return transcribe(backend, clip_path(CLIP), language="en")
 
 
 @pytest.fixture(scope="session")

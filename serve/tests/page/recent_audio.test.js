@@ -16,10 +16,10 @@ function counted(blocks, size = 7) {
 test("every range of kept samples is read as it was appended", () => {
   const audio = counted(6, 3);
 
-  for (let start = 0; start < audio.stop; start++) {
-    for (let stop = start; stop <= audio.stop; stop++) {
-      const expected = Array.from({ length: stop - start }, (_, i) => start + i + 1);
-      assert.deepEqual([...audio.read(start, stop)], expected);
+  for (let start = 0; start < audio.end; start++) {
+    for (let end = start; end <= audio.end; end++) {
+      const expected = Array.from({ length: end - start }, (_, i) => start + i + 1);
+      assert.deepEqual([...audio.read(start, end)], expected);
     }
   }
 });
@@ -27,8 +27,8 @@ test("every range of kept samples is read as it was appended", () => {
 test("two minutes are kept, and older samples are read as silence", () => {
   const audio = counted(300);
 
-  assert.ok(audio.stop - audio.start <= 120 * RATE);
-  assert.ok(audio.stop - audio.start > 119 * RATE);
+  assert.ok(audio.end - audio.start <= 120 * RATE);
+  assert.ok(audio.end - audio.start > 119 * RATE);
   const around = [...audio.read(audio.start - 2, audio.start + 2)];
   assert.deepEqual(around, [0, 0, audio.start + 1, audio.start + 2]);
 });

@@ -1,4 +1,4 @@
-"""Sessions of the core for the scheduler: streams of sockets, and uploaded recordings."""
+"""Sessions of wlk_live for the scheduler: streams of sockets, and uploaded recordings."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ export class Channel {
 
 	append(samples) {
 		this.audio.append(samples);
-		this.#carryOut(this.connection.grew(this.audio.start, this.audio.stop));
+		this.#carryOut(this.connection.grew(this.audio.start, this.audio.end));
 	}
 
 	/** Call a method of the connection. */
@@ -72,7 +72,7 @@ export class Channel {
 		socket.onopen = () => (wasOpen = true);
 		socket.onmessage = ({ data }) => {
 			if (this.#socket !== socket) return;
-			this.#carryOut(this.connection.received(JSON.parse(data), this.audio.stop));
+			this.#carryOut(this.connection.received(JSON.parse(data), this.audio.end));
 		};
 		socket.onclose = ({ code }) => {
 			if (this.#socket !== socket) return;
@@ -86,7 +86,7 @@ export class Channel {
 		clearTimeout(this.#timer);
 		if (!this.#socket) return;
 		while (this.#socket.bufferedAmount < MAX_WAITING_BYTES) {
-			const range = this.connection.takeRange(this.audio.stop);
+			const range = this.connection.takeRange(this.audio.end);
 			if (!range) {
 				this.#carryOut(this.connection.drained());
 				return;

@@ -111,7 +111,7 @@ export class Connection {
 		return this.state === "ended" ? [] : this.#end("stopped");
 	}
 
-	/** Return [start, stop] of the next samples to append, or null. */
+	/** Return [start, end] of the next samples to append, or null. */
 	takeRange(captured) {
 		if (this.state !== "live" || this.sent >= captured) return null;
 		const start = this.sent;

@@ -6,7 +6,7 @@ const KEPT_SECONDS = 120; // four times as long as a server keeps a session with
 export class RecentAudio {
 	#blocks = []; // {start, samples}
 	start = 0; // the oldest kept sample
-	stop = 0;
+	end = 0; // one more than the newest sample
 
 	constructor(rate) {
 		this.rate = rate;
@@ -14,20 +14,20 @@ export class RecentAudio {
 
 	/** Append an Int16Array. */
 	append(samples) {
-		this.#blocks.push({ start: this.stop, samples });
-		this.stop += samples.length;
-		while (this.stop - this.#blocks[0].start > KEPT_SECONDS * this.rate) this.#blocks.shift();
+		this.#blocks.push({ start: this.end, samples });
+		this.end += samples.length;
+		while (this.end - this.#blocks[0].start > KEPT_SECONDS * this.rate) this.#blocks.shift();
 		this.start = this.#blocks[0].start;
 	}
 
-	/** Return the samples from `start` to `stop` as an Int16Array, with zeros for dropped samples. */
-	read(start, stop) {
-		const samples = new Int16Array(stop - start);
+	/** Return the samples from `start` to `end` as an Int16Array, with zeros for dropped samples. */
+	read(start, end) {
+		const samples = new Int16Array(end - start);
 		const first = this.#blocks.findLastIndex((block) => block.start <= start);
 		for (const block of this.#blocks.slice(Math.max(first, 0))) {
-			if (block.start >= stop) break;
+			if (block.start >= end) break;
 			const from = Math.max(start, block.start);
-			samples.set(block.samples.subarray(from - block.start, stop - block.start), from - start);
+			samples.set(block.samples.subarray(from - block.start, end - block.start), from - start);
 		}
 		return samples;
 	}

@@ -50,12 +50,12 @@ export class Run {
 
 	/** Seconds of recorded audio. */
 	get seconds() {
-		return this.audio.stop / this.audio.rate;
+		return this.audio.end / this.audio.rate;
 	}
 
 	/** Seconds of recorded audio that have not been sent yet. */
 	get waitingSeconds() {
-		return (this.audio.stop - this.connection.sent) / this.audio.rate;
+		return (this.audio.end - this.connection.sent) / this.audio.rate;
 	}
 
 	#record() {

@@ -44,7 +44,7 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def encoding(self) -> Encoding:
-        """The core's name of the encoding."""
+        """The encoding, as wlk_live names it."""
         return _ENCODINGS[self.type]
 
     def record(self) -> Json:

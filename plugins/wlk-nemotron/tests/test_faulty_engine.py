@@ -30,7 +30,7 @@ def verdicts() -> set[str]:
 
 
 def test_the_sound_engine_keeps_the_rule_of_its_twin():
-    """So a rule that its faulty twin breaks is broken by the fault."""
+    """So a rule that the faulty engine breaks is broken by its fault."""
     assert verdicts() == {"pass"}
 
 

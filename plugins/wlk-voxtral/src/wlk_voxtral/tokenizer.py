@@ -10,7 +10,8 @@ from msgspec import Meta, Struct, convert
 
 from wlk_frameworks.features import FRAME_SAMPLES
 
-# A step is one token id and eight mel frames.
+# Everywhere in this package, a step is 80 ms of a stream: eight mel frames, one position of the
+# decoder and one token id.  `Recognizer.step` of the core decodes several of them.
 STEP_MS = 80  # 12.5 token ids a second (arXiv:2602.11298)
 STEP_SECONDS = 0.08
 STEP_SAMPLES = 1280  # at 16 kHz

@@ -136,8 +136,11 @@ class NemotronEngine:
             values=torch.stack([state.tensors for state in states if state is not None]),
         )
         tensors = packed.unpacked()
-        own = (tensors.pop(name) for name in (_OUTPUT, _HIDDEN, _CELL))  # of a copy: can be changed
-        return tensors, TransducerStates(*own)
+        # They are changed in place, but belong to a copy.
+        states_of_rows = TransducerStates(
+            output=tensors.pop(_OUTPUT), hidden=tensors.pop(_HIDDEN), cell=tensors.pop(_CELL)
+        )
+        return tensors, states_of_rows
 
     def _log_mel(self, requests: Sequence[ChunkRequest]) -> Tensor:
         """Return the log-mel features of all rows, [rows, mel frames, mels]; see the extractor."""

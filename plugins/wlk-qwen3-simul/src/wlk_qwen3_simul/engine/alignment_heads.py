@@ -27,7 +27,7 @@ _MODEL_BY_WIDTH = {1024: "Qwen/Qwen3-ASR-0.6B", 2048: "Qwen/Qwen3-ASR-1.7B"}
 _REMEDY = f"{DETECT_COMMAND} writes such files"
 _LIST = re.compile(r"(predict|self):\s*\d+\.\d+(\s*,\s*\d+\.\d+)*\s*", re.ASCII)
 _PUBLISHED = resources.files("wlk_qwen3_simul") / "heads"
-# The repositories with the published weights: Qwen's, their -hf twins, and the conversions of
+# The repositories with the published weights: Qwen's, their -hf versions, and the conversions of
 # mlx-community.  Another owner may have fine-tuned the model, which may have moved the heads.
 _REPOSITORY = re.compile(
     r"(?:qwen/(?P<name>qwen3-asr-[\d.]+b)(-hf)?|mlx-community/(?P<copy>qwen3-asr-[\d.]+b)-\w+)"
@@ -247,5 +247,7 @@ def _published(model: str) -> Traversable | None:
     is_local = os.path.exists(directory)  # noqa: PTH110 -- as above
     name = f"qwen/{directory.absolute().name}" if is_local else model
     match = _REPOSITORY.fullmatch(name.casefold())
-    file = _PUBLISHED / f"{match and (match['name'] or match['copy'])}.json"
+    if match is None:
+        return None
+    file = _PUBLISHED / f"{match['name'] or match['copy']}.json"
     return file if file.is_file() else None

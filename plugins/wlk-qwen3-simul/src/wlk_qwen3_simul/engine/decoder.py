@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TOKEN_SAMPLES = TOKEN_MEL_FRAMES * HOP_SAMPLES
 TOKENS_PER_SECOND = 15  # more than speech needs in scripts that the vocabulary has words for
 SPELLED_TOKENS_PER_SECOND = 45  # 15 characters of three bytes each
-SPARE_TOKENS = 16  # added to every budget, for the punctuation of very short audio
+EXTRA_TOKENS = 16  # added to every budget, for the punctuation of very short audio
 
 # Languages in scripts that the vocabulary has few words for: most characters are spelled in bytes.
 _SPELLED = frozenset({"el", "fa", "hi", "mk", "th"})
@@ -234,7 +234,7 @@ def token_budget(samples: int, language: str | None, *, limit: int) -> int:
     """
     is_spelled = language is None or language in _SPELLED
     rate = SPELLED_TOKENS_PER_SECOND if is_spelled else TOKENS_PER_SECOND
-    return min(limit, SPARE_TOKENS + round(rate * samples / SAMPLE_RATE))
+    return min(limit, EXTRA_TOKENS + round(rate * samples / SAMPLE_RATE))
 
 
 def transcribe(

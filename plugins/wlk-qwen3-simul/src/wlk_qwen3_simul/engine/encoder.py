@@ -177,8 +177,15 @@ class IncrementalEncoder:
     def _encode_window(self, number: int, seconds: tuple[Any, ...]) -> EncodedWindow:
         """Return window *number*, encoded again only if one of its seconds has changed."""
         window = self._windows.get(number)
-        if window is None or [*map(id, window.seconds)] != [*map(id, seconds)]:
+        if window is None or not _are_identical(window.seconds, seconds):
             window = _Window(seconds, self._network.encode(seconds))
             self._windows[number] = window
             self._frames += SECOND_MEL_FRAMES * len(seconds)
         return window.encoded
+
+
+def _are_identical(these: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Return whether both hold the same objects; arrays compare element by element with ==."""
+    if len(these) != len(others):
+        return False
+    return all(this is other for this, other in zip(these, others, strict=True))

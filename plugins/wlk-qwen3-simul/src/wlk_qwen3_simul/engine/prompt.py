@@ -44,10 +44,16 @@ class ChatPrompt:
     def build(cls, vocabulary: Vocabulary, hotwords: str = "") -> ChatPrompt:
         """Build the turns with *hotwords* as the text of the system turn."""
         special, encode = vocabulary.special_ids, vocabulary.encode
-        before = [special[TURN_START], *encode("system\n"), *encode(hotwords), special[TURN_END]]
-        before += [*encode("\n"), special[TURN_START], *encode("user\n"), special[AUDIO_START]]
-        after = [special[AUDIO_END], special[TURN_END], *encode("\n")]
-        after += [special[TURN_START], *encode("assistant\n")]
+        before = [
+            *(special[TURN_START], *encode("system\n"), *encode(hotwords), special[TURN_END]),
+            *encode("\n"),
+            *(special[TURN_START], *encode("user\n"), special[AUDIO_START]),
+        ]
+        after = [
+            *(special[AUDIO_END], special[TURN_END]),
+            *encode("\n"),
+            *(special[TURN_START], *encode("assistant\n")),
+        ]
         return cls(vocabulary=vocabulary, before_audio=tuple(before), after_audio=tuple(after))
 
     def header(self, language: str | None) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import ast
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
+import re
 import tomllib
 
 import grimp
@@ -41,6 +42,12 @@ def package_of(folder):
     """Return the folder of a distribution's import package."""
     (package,) = (ROOT / folder / "src").glob("wlk_*")
     return package
+
+
+def requirements(folder):
+    """Return the names of the distributions that one requires, without its extras."""
+    lines = PROJECTS[folder]["project"].get("dependencies", ())
+    return {re.match(r"[\w-]+", line).group() for line in lines}
 
 
 PLUGINS = [folder for folder in PROJECTS if entry_points(folder)]
@@ -142,6 +149,19 @@ def test_lint_imports_checks_every_package():
     assert set(options["root_packages"]) == PACKAGES
 
 
+def test_the_core_requires_nothing_that_a_backend_does_not_need():
+    """Recordings, sessions and configuration bring requirements of their own, to wlk-live."""
+    needed = requirements("core")
+
+    assert needed <= {"attrs", "numpy", "pluggy", "platformdirs", "huggingface-hub"}
+
+
+@pytest.mark.parametrize("folder", ["frameworks", "conformance", *MODEL_PLUGINS])
+def test_a_backend_and_the_suite_require_no_application(folder):
+    """Whoever uses the engine alone installs neither PyAV nor a server."""
+    assert requirements(folder) & {"wlk-live", "wlk-serve", "wlk-bench"} == set()
+
+
 def test_every_distribution_has_the_same_version_and_caps_the_others():
     """The changelog names it, and a requirement on another distribution ends before 0.2."""
     projects = [table["project"] for table in PROJECTS.values()]
@@ -151,7 +171,10 @@ def test_every_distribution_has_the_same_version_and_caps_the_others():
     for project in projects:
         extras = project.get("optional-dependencies", {}).values()
         required = [*project.get("dependencies", ()), *chain.from_iterable(extras)]
-        ours = [item for item in required if item.startswith("wlk-")]
+        itself = f"{project['name']}["  # an extra that consists of others
+        ours = [
+            item for item in required if item.startswith("wlk-") and not item.startswith(itself)
+        ]
         assert [item for item in ours if not item.endswith(">=0.1,<0.2")] == [], project["name"]
         if project["name"] not in {"wlk-core", "wlk-whisper-digits"}:  # the latter is data only
             assert "wlk-core>=0.1,<0.2" in project["dependencies"], project["name"]

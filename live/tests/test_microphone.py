@@ -252,7 +252,7 @@ def test_a_device_that_is_not_there_is_one_line(portaudio, name, match):
 @pytest.mark.parametrize(
     ("failure", "match"),
     [
-        (ImportError("no module"), r"pip install 'wlk-core\[mic\]'"),
+        (ImportError("no module"), r"pip install 'wlk-live\[mic\]'"),
         (OSError("PortAudio library not found"), "apt install libportaudio2"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Live audio sources: an input device, reopened when it is lost, and a recording played back."""
+"""Capture audio from an input device, which is reopened when it is lost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Microphone:
     Iterate over it for audio as `stream` accepts it, float32[n] at 16 kHz::
 
         with Microphone() as microphone:
-            for event in backend.stream(microphone):
+            for event in stream(backend, microphone):
                 print(event)
 
     PortAudio's thread only queues blocks, at most two minutes of them.  Lost audio (an overflow, a
@@ -186,38 +186,6 @@ class Microphone:
             self.problem = str(error)
 
 
-class FileSource:
-    """A recording with the interface of `Microphone`; `is_spoken` plays it in real time."""
-
-    rate = SAMPLE_RATE
-    problem: str | None = None
-
-    def __init__(self, file: str, chunk_seconds: float = 0.1, *, is_spoken: bool = True) -> None:
-        from wlk_live.audio import decode_file, rechunk  # noqa: PLC0415 -- brings numpy and av
-
-        self._chunks = rechunk(decode_file(file), max(1, round(chunk_seconds * SAMPLE_RATE)))
-        self._is_spoken = is_spoken
-        self._next: Captured | None = None
-        self._due = time.monotonic()  # when the end of `_next` has been played
-
-    def read(self, timeout: float) -> list[Captured] | None:
-        """Return the next chunk if it is due within *timeout* seconds, None at the end."""
-        if not self._is_spoken and not timeout:
-            return []  # not live, so the model's backlog comes first
-        if self._next is None:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return None
-            self._next = Captured(chunk)
-            self._due += len(chunk) / SAMPLE_RATE
-        if self._is_spoken:
-            time.sleep(max(0.0, min(timeout, self._due - time.monotonic())))
-            if self._due > time.monotonic():
-                return []
-        block, self._next = self._next, None
-        return [block]
-
-
 def input_devices() -> list[dict[str, Any]]:
     """
     Return sounddevice's descriptions of the devices that can record, each with "is_default".
@@ -264,7 +232,7 @@ def _import_sounddevice() -> Any:
         import sounddevice  # type: ignore[import-untyped]  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise AudioDeviceError(
-            "a microphone needs the package sounddevice; run: pip install 'wlk-core[mic]'"
+            "a microphone needs the package sounddevice; run: pip install 'wlk-live[mic]'"
         ) from error
     except OSError as error:
         raise AudioDeviceError(

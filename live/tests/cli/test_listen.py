@@ -13,8 +13,9 @@ import pytest
 from wlk_conformance.testing import partition
 from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_core.errors import AudioFormatError
+from wlk_live.cli.playback import Playback
 from wlk_live.errors import AudioDeviceError
-from wlk_live.microphone import Captured, FileSource
+from wlk_live.microphone import Captured
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 
@@ -166,7 +167,7 @@ def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
 
 def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
     """Nothing is dropped, and nothing comes earlier than it was spoken."""
-    source = FileSource(str(recording("a.wav", *range(9))))
+    source = Playback(str(recording("a.wav", *range(9))))
     first = source.read(0.0)
     clock.seconds += 1.05
     due, rest = [], []
@@ -187,8 +188,8 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
         yield np.zeros(32_000, np.float32)
         raise AudioFormatError("damaged data")
 
-    monkeypatch.setattr("wlk_live.audio.decode_file", damaged)
-    source = FileSource("a.flac")
+    monkeypatch.setattr("wlk_live.cli.playback.decode_file", damaged)
+    source = Playback("a.flac")
     clock.seconds += 60.0
     blocks = []
 

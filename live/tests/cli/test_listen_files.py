@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_live.cli.writers import Output
+from wlk_live.cli.outputs import TextFile
 from wlk_live.microphone import Captured
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
@@ -76,14 +76,14 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
     listen, microphone, spoken, tmp_path, monkeypatch
 ):
     """What standard output no longer took is in the files, and no line is printed."""
-    write = Output.write
+    write = TextFile.write
 
     def leave(self, text):
-        if self._path is None:
+        if self.path is None:
             raise BrokenPipeError(errno.EPIPE, "Broken pipe")
         write(self, text)
 
-    monkeypatch.setattr(Output, "write", leave)
+    monkeypatch.setattr(TextFile, "write", leave)
     silence = np.zeros(32_000, np.float32)
     microphone(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))]))
     document = tmp_path / "talk.json"

@@ -10,7 +10,7 @@ import pytest
 from wlk_core.tokens import ASRToken, Transcript
 from wlk_core.untrusted import ACTIVE
 from wlk_live.captions.segments import Segment, srt_cue, vtt_cue
-from wlk_live.cli.writers import LiveView
+from wlk_live.cli.outputs import LiveView
 from wlk_live.session import Commit, Endpoint, HypothesisChange
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"

@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from wlk_core.cli.signals import SIGNALS, SignalReceived
-from wlk_live.cli.transcribe import SUFFIXES
-from wlk_live.cli.writers import Output
+from wlk_live.cli.outputs import TextFile
+from wlk_live.cli.plan import SUFFIXES
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]
@@ -86,7 +86,7 @@ def in_the_engine(toy_engine, monkeypatch, number, count):
 
 def in_the_output(toy_engine, monkeypatch, number, count):
     """Raise a signal during the *count*-th write of text."""
-    write = Output.write
+    write = TextFile.write
     calls = []
 
     def interrupted(self, text):
@@ -95,7 +95,7 @@ def in_the_output(toy_engine, monkeypatch, number, count):
             signal.raise_signal(number)
         write(self, text)
 
-    monkeypatch.setattr(Output, "write", interrupted)
+    monkeypatch.setattr(TextFile, "write", interrupted)
 
 
 MOMENTS = [

@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from wlk_live import audio
-from wlk_live.cli.transcribe import SUFFIXES
+from wlk_live.audio import decode_file
+from wlk_live.cli.plan import SUFFIXES
 
 
 def test_words_go_to_standard_output(transcribe, recording):
@@ -211,13 +211,12 @@ def test_several_files_as_json_are_an_array(transcribe, recording, save, spoken)
 @pytest.fixture
 def interrupted(monkeypatch):
     """Raise KeyboardInterrupt at the end of the sound of a recording."""
-    decode = audio.decode_file
 
     def stop(path):
-        yield from decode(path)
+        yield from decode_file(path)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(audio, "decode_file", stop)
+    monkeypatch.setattr("wlk_live.cli.playback.decode_file", stop)
 
 
 @pytest.mark.usefixtures("interrupted")

@@ -10,7 +10,7 @@ import pytest
 
 from wlk_conformance.testing import partition
 from wlk_core.tokens import ASRToken, TranslatedText
-from wlk_live.cli.writers import new_format
+from wlk_live.cli.formats import new_format
 from wlk_live.session import Commit, Endpoint, Translation
 
 TRANSLATOR = """

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, redirect_stdout
-from itertools import chain, repeat
-from operator import methodcaller
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from pathlib import Path
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -18,7 +16,10 @@ from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.untrusted import printable
 from wlk_live import microphone
 from wlk_live.audio import audio_duration, may_be_live
-from wlk_live.cli.writers import Document, LiveView, Outcome, Output, WavFile, new_format
+from wlk_live.cli.formats import JSONArray, Outcome, new_format
+from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
+from wlk_live.cli.plan import Target
+from wlk_live.cli.playback import Playback
 from wlk_live.session import AudioGap, Failure, Lag, Session
 from wlk_live.vad import silence_gate
 
@@ -28,93 +29,129 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
     from wlk_live.cli.options import Choice
+    from wlk_live.cli.plan import Job
+    from wlk_live.microphone import Captured
+    from wlk_live.session import Event
 
 _WAIT_SECONDS = 0.1  # how long to wait for audio while there is nothing to decode
-_SKIP_TICKS_AFTER = 4.0  # seconds of audio waiting for the model
+_CATCH_UP_AFTER = 4.0  # seconds of audio waiting for the model
 _MAX_BACKLOG_SECONDS = 86_400.0  # a day, because a microphone cannot wait for the model
 
 
 def transcribe_all(
     choice: Choice,
-    planned: Sequence[tuple[str | None, Sequence[tuple[str, Path | None]]]],
+    jobs: Sequence[Job],
     *,
     device: str | None = None,
     chunk_seconds: float = 0.1,
-    is_spoken: bool = True,
+    is_realtime: bool = True,
     is_live: bool = False,
 ) -> int:
     """
-    Transcribe each file of *planned*, or for None the microphone *device*; return the exit status.
+    Transcribe the recordings of *jobs*, or the microphone *device*, and return the exit status.
 
-    A file comes with the formats of its results and their paths, None for standard output.
+    With *is_realtime* recordings are read at the speed at which they were spoken.
     """
     settings, view = choice.settings, LiveView()
     is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
-    jobs = []
-    for file, targets in planned:
-        try:  # before a model is loaded; nothing is read from a pipe before its turn
-            duration = None if file is None or may_be_live(file) else audio_duration(file)
-            jobs.append((file, targets, duration))
-        except (WLKError, OSError) as error:
-            print_error(_named(error, str(file)))
-    status = int(len(jobs) < len(planned))
+    is_array = len(jobs) > 1 and jobs[0].targets == (Target("json", None),)
+    readable = _readable(jobs)
+    status = 0 if len(readable) == len(jobs) else 1
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # what plugins print
-        array: Iterator[str] | None = None
-        if len(planned) > 1 and planned[0][1] == [("json", None)]:
-            array = separators = chain(["[\n"], repeat(",\n"))
-            tail = Output(Document("json"), view)
-            stack.callback(lambda: tail.write("[]\n" if next(separators) == "[\n" else "\n]\n"))
-            stack.callback(SIGNALS.hold)
-        if not jobs:
+        array = stack.enter_context(_json_array(view)) if is_array else None
+        if not readable:
             return status
         annotators = choice.open_annotators(stack)  # a missing one is reported before the model
 
-        def output(style: str, path: Path | None) -> Output:
+        def new_output(target: Target, rate: int) -> Output | WavFile:
+            if target.style == "wav" and target.path is not None:
+                return WavFile(target.path, rate)
             form = new_format(
-                style,
-                has_speakers="diarizer" in annotators and path is not None,
+                target.style,
+                has_speakers="diarizer" in annotators and target.path is not None,
                 has_translations="translator" in annotators,
-                in_lines=is_viewed and path is None,
-                separators=array,
+                in_lines=is_viewed and target.path is None,
+                array=array,
             )
-            return Output(form, view, path)
+            return Output(form, TextFile(view, target.path))
 
         stack.callback(view.hide)
         view.draw(printable(f"loading {settings.spec.name} {settings.model} ..."))
         backend = stack.enter_context(settings.load(choice.registry))
-        if is_spoken:
+        if is_realtime:
             backend.warmup()
-        for number, (file, targets, duration) in enumerate(jobs, 1):
-            title = "microphone" if file is None else Path(file).name
-            view.begin(f"{title}  ({number} of {len(jobs)})" if len(jobs) > 1 else title, duration)
+        for number, (job, duration) in enumerate(readable, 1):
+            name = job.file or "microphone"
+            title = Path(name).name
+            if len(readable) > 1:
+                title += f"  ({number} of {len(readable)})"
+            view.begin(title, duration)
             options = settings.options.stream
-            if not is_spoken and not may_be_live(file):
+            if not is_realtime and not may_be_live(job.file):
                 options = settings.spec.recording_options(options)
-            source = (
+            source: Source = (
                 stack.enter_context(microphone.Microphone(device))
-                if file is None
-                else microphone.FileSource(file, chunk_seconds, is_spoken=is_spoken)
+                if job.file is None
+                else Playback(job.file, chunk_seconds, is_realtime=is_realtime)
             )
             run = Run(
                 choice=choice,
                 backend=backend,
                 options=options,
                 source=source,
-                outcome=Outcome(file=file or title, settings=settings, language=settings.language),
-                targets=[
-                    WavFile(path, source.rate) if path and style == "wav" else output(style, path)
-                    for style, path in targets
-                ],
+                outcome=Outcome(file=name, settings=settings, language=settings.language),
+                outputs=[new_output(target, source.rate) for target in job.targets],
                 view=view,
                 annotators=annotators,
                 is_live=is_live,
             )
             run_status = run.execute()
             status = max(status, run_status)
-            if not (run_status or is_live or run.outcome.has_words):
-                print_error(f"{file}: no words were recognised by model {settings.model}")
+            if run_status == 0 and not is_live and not run.outcome.has_words:
+                print_error(f"{name}: no words were recognised by model {settings.model}")
     return status
+
+
+def _readable(jobs: Sequence[Job]) -> list[tuple[Job, float | None]]:
+    """Return the jobs whose files can be read, each with its length in seconds if it has one."""
+    # Before a model is loaded.  Nothing is read from a pipe before its turn.
+    readable: list[tuple[Job, float | None]] = []
+    for job in jobs:
+        if job.file is None or may_be_live(job.file):
+            readable.append((job, None))
+            continue
+        try:
+            readable.append((job, audio_duration(job.file)))
+        except (WLKError, OSError) as error:
+            print_error(_named(error, job.file))
+    return readable
+
+
+@contextmanager
+def _json_array(view: LiveView) -> Iterator[JSONArray]:
+    """Write the end of an array to standard output, however the runs in between end."""
+    array = JSONArray()
+    try:
+        yield array
+    finally:
+        SIGNALS.hold()
+        TextFile(view).write(array.end())
+
+
+class Source(Protocol):
+    """Where audio comes from: `Microphone` or `Playback`."""
+
+    rate: int  #: samples a second
+    problem: str | None  #: why nothing is captured now
+
+    def read(self, timeout: float) -> list[Captured] | None:
+        """
+        Return what came within *timeout* seconds, None at the end.
+
+        A timeout of 0 means that the caller has other work, which a recording lets it do first.
+        """
+        ...
 
 
 @attrs.define(kw_only=True)
@@ -128,9 +165,9 @@ class Run:
     choice: Choice
     backend: Backend
     options: Mapping[str, Any]
-    source: microphone.Microphone | microphone.FileSource
+    source: Source
     outcome: Outcome
-    targets: list[Output | WavFile]
+    outputs: list[Output | WavFile]
     view: LiveView
     annotators: dict[str, Any]
     is_live: bool
@@ -161,7 +198,7 @@ class Run:
         finally:
             # However the run ended, committed text is written before a signal is raised.
             SIGNALS.hold()
-            self._each(methodcaller("finish", self.outcome))
+            self._to_outputs(lambda output: output.finish(self.outcome))
             self.view.hide()
         SIGNALS.release()
         return self._status
@@ -174,32 +211,23 @@ class Run:
             rate=self.source.rate,
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             # Only if somebody waits for the words, which then depend on when the audio came.
-            skip_ticks_after=_SKIP_TICKS_AFTER if self.is_live else None,
+            catch_up_after=_CATCH_UP_AFTER if self.is_live else None,
         )
         try:
             self._capture()
             self._session.end_audio()
-            while self.targets and self._session.has_work:
+            while self.outputs and self._session.has_work:
                 self._step()
         finally:  # if the source failed, there is no End, and the counters so far are used
             self.outcome.stats = self.outcome.stats or self._processor.stats
 
     def _capture(self) -> None:
         try:
-            try:
-                SIGNALS.release()
-                while (captured := self._read()) is not None:
-                    SIGNALS.hold()
-                    for block in captured:
-                        if block.lost_seconds:
-                            self._session.skip(block.lost_seconds)
-                        self._each(methodcaller("add_audio", block))
-                        self._session.receive(block.audio)
-                    if not captured:
-                        self._step()
-                    SIGNALS.release()
-            finally:
-                SIGNALS.hold()
+            while (captured := self._read()) is not None:
+                for block in captured:
+                    self._receive(block)
+                if not captured:
+                    self._step()
         except SignalReceived as received:
             if not self.is_live:
                 raise
@@ -214,52 +242,70 @@ class Run:
         except (AudioFormatError, OSError) as error:
             self._fail(error)
 
-    def _read(self) -> list[microphone.Captured] | None:
+    def _read(self) -> list[Captured] | None:
         """Return the audio that has come, [] if there is time for a step, None at the end."""
-        if not self.targets or self._session.is_over:
-            return None
-        captured = self.source.read(0.0 if self._session.has_work else _WAIT_SECONDS)
-        if self.source.problem is not None:
-            self._line(self.source.problem)
-        return captured
+        # A signal is raised here or not at all, because between audio and its written words it
+        # would lose some.
+        try:
+            SIGNALS.release()
+            if not self.outputs or self._session.is_over:
+                return None
+            captured = self.source.read(0.0 if self._session.has_work else _WAIT_SECONDS)
+            if self.source.problem is not None:
+                self._print_once(self.source.problem)
+            return captured
+        finally:
+            SIGNALS.hold()
+
+    def _receive(self, block: Captured) -> None:
+        if block.lost_seconds:
+            self._session.skip(block.lost_seconds)
+        self._to_outputs(lambda output: output.add_audio(block))
+        self._session.receive(block.audio)
 
     def _step(self) -> None:
         for event in self._session.step():
-            self.outcome.add(event)
-            self._each(methodcaller("add_event", event))
-            self.view.show(event)
-            if isinstance(event, Failure) and event.is_final:
-                self._fail(event.error)
-            # An annotator that failed gives no more results; a call that is retried loses nothing.
-            elif isinstance(event, Failure):
-                if self.is_live or not getattr(event.error, "retryable", True):
-                    self._line(event.error)
-            elif isinstance(event, Lag) and self.is_live and not self._has_lagged:
-                self._report_lag(event)
-            elif isinstance(event, AudioGap):
-                seconds = event.end - event.start
-                self._line(f"{seconds:.1f} s of audio were lost, from {event.start:.1f} s on")
+            self._report(event)
+
+    def _report(self, event: Event) -> None:
+        self.outcome.add(event)
+        self._to_outputs(lambda output: output.add_event(event))
+        self.view.show(event)
+        if isinstance(event, Failure):
+            self._report_failure(event)
+        elif isinstance(event, Lag) and self.is_live and not self._has_lagged:
+            self._report_lag(event)
+        elif isinstance(event, AudioGap):
+            seconds = event.end - event.start
+            self._print_once(f"{seconds:.1f} s of audio were lost, from {event.start:.1f} s on")
+
+    def _report_failure(self, failure: Failure) -> None:
+        if failure.is_final:
+            self._fail(failure.error)
+        # An annotator that failed gives no more results; a call that is retried loses nothing.
+        elif self.is_live or not getattr(failure.error, "retryable", True):
+            self._print_once(failure.error)
 
     def _report_lag(self, lag: Lag) -> None:
         self._has_lagged = True
         decoded = max(lag.audio_time - lag.seconds, 0.1)
         factor = self._processor.stats.busy_seconds / decoded
-        self._line(
+        self._print_once(
             f"{self.choice.settings.model} is too slow for live audio: it takes {factor:.1f} s for "
             "a second of audio on this machine, and skips ticks until it has caught up; "
             "choose a smaller model, or longer ticks with --option tick_seconds=SECONDS"
         )
 
-    def _each(self, call: Callable[[Output | WavFile], None]) -> None:
-        for target in list(self.targets):
+    def _to_outputs(self, call: Callable[[Output | WavFile], None]) -> None:
+        for output in list(self.outputs):
             try:
-                call(target)
+                call(output)
             except BrokenPipeError:
                 raise
             except OSError as error:  # other outputs continue; without any the run ends
-                self.targets.remove(target)
+                self.outputs.remove(output)
                 self._status = 1
-                self._line(error)
+                self._print_once(error)
 
     def _fail(self, error: Exception) -> None:
         self._status = 1
@@ -267,7 +313,7 @@ class Run:
         self.view.hide()
         print_error(_named(error, self.outcome.file))
 
-    def _line(self, text: object) -> None:
+    def _print_once(self, text: object) -> None:
         if str(text) not in self._printed:  # a problem that lasts or recurs is printed once
             self._printed.add(str(text))
             self.view.hide()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
@@ -16,14 +15,9 @@ from wlk_core.cli.terminal import echo, table
 from wlk_core.errors import BackendUnavailable
 from wlk_core.options import OptionValues, parse_pairs
 from wlk_live.cli.options import Choice, choose, stream_options
+from wlk_live.cli.plan import STYLES, SUFFIXES, Job, Target, check_target, plan_outputs
 from wlk_live.config import Settings, choose_settings
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-#: The file extension of each format.
-SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
-STYLES = {suffix: style for style, suffix in SUFFIXES.items()}  #: the reverse
 SAMPLE = Path(__file__).with_name("demo.flac")  #: spoken English digits
 
 
@@ -60,13 +54,13 @@ def transcribe(
     """
     if math.isnan(chunk_seconds):  # click's range accepts it
         raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
-    plan = plan_outputs(files, output, style, is_forced=force)
+    targets = plan_outputs(files, output, style, is_forced=force)
+    jobs = [Job(file, (target,)) for file, target in zip(files, targets, strict=True)]
     choice = choose(registry_of(), **flags)
-    planned = [(file, [each]) for file, each in zip(files, plan, strict=True)]
 
     from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
-    return transcribe_all(choice, planned, chunk_seconds=chunk_seconds, is_spoken=realtime)
+    return transcribe_all(choice, jobs, chunk_seconds=chunk_seconds, is_realtime=realtime)
 
 
 @click.command()
@@ -95,7 +89,7 @@ def listen(
     --save may be repeated; the file's extension, .txt, .srt, .vtt, .json, .jsonl or .wav, chooses
     the format.  Files are written as words are committed; .json files and those with speakers are
     written at the end.  Nothing that was committed is lost when the run ends.  A microphone needs
-    the package sounddevice: pip install 'wlk-core[mic]'.
+    the package sounddevice: pip install 'wlk-live[mic]'.
     """
     from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
     from wlk_live.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
@@ -111,20 +105,21 @@ def listen(
         raise click.UsageError("--device and --input cannot be used together; choose one")
     if diarizer_pairs and diarizer is None:
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
-    targets: dict[Path, str] = {}
+    styles = {**STYLES, ".wav": "wav"}
+    saved: dict[Path, Target] = {}  # a path that is given twice is written once
     for path in map(Path, saves):
-        styles = {**STYLES, ".wav": "wav"}
-        if (suffix := path.suffix.lower()) not in styles:
+        style = styles.get(path.suffix.lower())
+        if style is None:
             raise click.UsageError(f"--save {path}: expected the extension {', '.join(styles)}")
         check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
-        targets[path] = styles[suffix]
+        saved[path] = Target(style, path)
     choice = choose(registry_of(), **flags)
     if diarizer is not None:
         choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))
     if file is None:
         find_device(device)  # a missing one is reported before a model is loaded
-    planned = [*((style, path) for path, style in targets.items()), ("text", None)]
-    return transcribe_all(choice, [(file, planned)], device=device, is_live=True)
+    job = Job(file, (*saved.values(), Target("text", None)))
+    return transcribe_all(choice, [job], device=device, is_live=True)
 
 
 @click.command()
@@ -138,9 +133,13 @@ def demo(*, backend: str | None, fast: bool, save: str | None) -> int:
     Text is printed as soon as it is final.  No network is used.
     """
     registry = registry_of()
-    spec = registry.spec(backend) if backend else choose_settings(registry).spec
-    others = () if backend else registry.usable()
-    spec = next((each for each in (spec, *others) if "digits" in each.models), spec)
+    if backend:
+        spec = registry.spec(backend)
+    else:
+        spec = choose_settings(registry).spec
+        with_digits = [each for each in registry.usable() if "digits" in each.models]
+        if "digits" not in spec.models and with_digits:
+            spec = with_digits[0]
     if "digits" not in spec.models:
         raise BackendUnavailable(f"backend {spec.name} has no model digits; see: wlk-core models")
     if save is not None:
@@ -153,62 +152,5 @@ def demo(*, backend: str | None, fast: bool, save: str | None) -> int:
 
     from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
-    return transcribe_all(choice, [(str(SAMPLE), [("text", None)])], is_spoken=not fast)
-
-
-def plan_outputs(
-    files: Sequence[str], output: str | None, style: str | None, *, is_forced: bool = False
-) -> list[tuple[str, Path | None]]:
-    """
-    Return the format and the file of each recording's result, None for standard output.
-
-    If *style* is None, the extension of *output* chooses the format.  The results of several
-    recordings go into a directory, which is created.
-    """
-    if output is None or output == "-":
-        if len(files) > 1 and style not in {None, "text", "json"}:
-            raise click.UsageError(
-                f"several files as {style} need a directory of their own: --output DIRECTORY"
-            )
-        return [(style or "text", None)] * len(files)
-    if not output:
-        raise click.UsageError("--output needs the path of a file or directory, got ''")
-    paths = [Path(output)]
-    is_directory = paths[0].is_dir() or output.endswith(("/", os.sep))
-    implied = None if is_directory else STYLES.get(paths[0].suffix.lower())
-    if len(files) > 1 or is_directory:
-        names = ["stdin" if file == "-" else Path(file).stem for file in files]
-        if name := next((name for name in names if names.count(name) > 1), None):
-            raise click.UsageError(
-                f"two recordings are called {name}; transcribe each with its own --output"
-            )
-        if implied is not None or paths[0].is_file():
-            raise click.UsageError(f"expected a directory for several results, got {output}")
-        paths = [paths[0] / f"{name}{SUFFIXES[style or 'text']}" for name in names]
-        try:
-            paths[0].parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise click.UsageError(f"--output {output}: {error.strerror}") from error
-    elif style and implied not in {None, style}:
-        raise click.UsageError(
-            f"--output {output} has the extension of {implied}, but --format is {style}; leave "
-            "--format out, or choose another extension"
-        )
-    for path in paths:
-        check_target(path, "--output", recordings=files, is_forced=is_forced)
-    return [(style or implied or "text", path) for path in paths]
-
-
-def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:
-    """Raise UsageError if *path*, which was given to *option*, must not be written."""
-    if not path.parent.is_dir():
-        raise click.UsageError(f"{option} {path}: there is no directory {path.parent}")
-    for recording in recordings:
-        if path.exists() and Path(recording).exists() and path.samefile(recording):
-            raise click.UsageError(f"{option} {path} would overwrite the recording {recording}")
-    # A second run of the same command must not destroy subtitles that somebody has corrected.  An
-    # empty file, as created by mktemp, may be replaced.
-    if not is_forced and path.is_file() and path.stat().st_size:
-        raise click.UsageError(
-            f"{option} {path}: it exists; replace it with --force, or choose another path"
-        )
+    job = Job(str(SAMPLE), (Target("text", None),))
+    return transcribe_all(choice, [job], is_realtime=not fast)

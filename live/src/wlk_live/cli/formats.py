@@ -1,24 +1,15 @@
-"""Write the events of a session as results in each format, and show them in a live view."""
+"""Write the events of a session as text, captions or JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
-from datetime import timedelta
-import itertools
 import json
-import shutil
-import struct
-import sys
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
-import wave
 
 import attrs
-import click
 
-from wlk_core.untrusted import ACTIVE, plain, printable
-from wlk_live.captions.line_breaks import column_count
+from wlk_core.untrusted import ACTIVE, plain
 from wlk_live.captions.segments import (
     VTT_HEADER,
     SegmentBuilder,
@@ -32,26 +23,16 @@ from wlk_live.captions.segments import (
     translation_record,
     vtt_cue,
 )
-from wlk_live.session import (
-    Commit,
-    End,
-    Endpoint,
-    HypothesisChange,
-    SilenceSpan,
-    SpeakerTurn,
-    Translation,
-)
+from wlk_live.session import Commit, End, Endpoint, HypothesisChange, SilenceSpan, Translation
 from wlk_live.session.timeline import Timeline, with_translations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    import re
 
     from wlk_core.processor import StreamStats
     from wlk_core.tokens import ASRToken, Silence, TranslatedText
     from wlk_live.captions.segments import Segment
     from wlk_live.config import Settings
-    from wlk_live.microphone import Captured
     from wlk_live.session.events import Event
 
 
@@ -106,7 +87,7 @@ class Text:
 
     def push(self, event: Event) -> str:
         """Return the committed words."""
-        return "".join(map(self._spaced, committed(event)))
+        return "".join(self._spaced(token) for token in committed(event))
 
     def flush(self, _outcome: Outcome) -> str:
         """Return the line break that ends the last line."""
@@ -124,7 +105,7 @@ class Text:
         return f"\n{text}" if ends_line else text
 
 
-# The header of each style and the function that formats a caption.
+# The header of each style and the function that formats a numbered caption.
 _CUES = {"text": ("", text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}
 
 
@@ -173,10 +154,11 @@ class JSONLines:
     def push(self, event: Event) -> str:
         """Return the line of an event, "" for events that have none."""
         if isinstance(event, Commit):
-            return _line("commit", event.audio_time, tokens=list(map(token_record, event.tokens)))
+            tokens = [token_record(token) for token in event.tokens]
+            return _line("commit", event.audio_time, tokens=tokens)
         if isinstance(event, HypothesisChange):
-            text, tokens = event.transcript.text, list(map(token_record, event.transcript.tokens))
-            return _line("hypothesis", event.audio_time, text=text, tokens=tokens)
+            tokens = [token_record(token) for token in event.transcript.tokens]
+            return _line("hypothesis", event.audio_time, text=event.transcript.text, tokens=tokens)
         if isinstance(event, SilenceSpan):
             return _line("silence", event.audio_time, **span_record(event.silence))
         if isinstance(event, Translation):
@@ -187,14 +169,32 @@ class JSONLines:
         """Return the "end" event if the recording was transcribed to its end."""
         if outcome.end is None or outcome.incomplete is not None:
             return ""
+        latency = outcome.end.latency
         return _line(
             "end",
             outcome.audio_time,
             **outcome.header(),
-            latency=outcome.end.latency and _rounded(outcome.end.latency),
+            latency=None if latency is None else _rounded(latency),
             wall_seconds=round_seconds(time.perf_counter() - outcome.started),
             stats=_rounded(outcome.stats),
         )
+
+
+@attrs.define
+class JSONArray:
+    """The array of several recordings' documents, written one by one."""
+
+    _has_elements: bool = False
+
+    def append(self, document: str) -> str:
+        """Return a document as the next element, after what separates it from the last one."""
+        separator = ",\n" if self._has_elements else "[\n"
+        self._has_elements = True
+        return separator + document
+
+    def end(self) -> str:
+        """Return the end of the array."""
+        return "\n]\n" if self._has_elements else "[]\n"
 
 
 @attrs.define
@@ -202,7 +202,7 @@ class Document:
     """The whole result at the end, with the speakers and translations known by then."""
 
     _style: str
-    _separators: Iterator[str] | None = None  # precede the objects of a JSON array
+    _array: JSONArray | None = None
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
 
@@ -221,20 +221,21 @@ class Document:
         segments = with_translations(segments_from_tokens(tokens), translations)
         if self._style in _CUES:
             header, cue = _CUES[self._style]
-            return header + "".join(map(cue, itertools.count(1), segments))
-        record = {
-            **outcome.header(),
-            **({} if outcome.incomplete is None else {"incomplete": outcome.incomplete}),
+            return header + "".join(cue(number, each) for number, each in enumerate(segments, 1))
+        record = outcome.header()
+        if outcome.incomplete is not None:
+            record["incomplete"] = outcome.incomplete
+        record |= {
             "text": "".join(token.text for token in tokens).strip(),
-            "tokens": list(map(token_record, tokens)),
-            "segments": list(map(segment_record, segments)),
-            "silences": list(map(span_record, self._silences)),
+            "tokens": [token_record(token) for token in tokens],
+            "segments": [segment_record(segment) for segment in segments],
+            "silences": [span_record(silence) for silence in self._silences],
             "stats": _rounded(outcome.stats),
         }
         if translations:
-            record["translations"] = list(map(translation_record, translations))
-        text = _json_text(record, indent=2)
-        return f"{text}\n" if self._separators is None else next(self._separators) + text
+            record["translations"] = [translation_record(text) for text in translations]
+        document = _json_text(record, indent=2)
+        return f"{document}\n" if self._array is None else self._array.append(document)
 
 
 #: `push` returns what can be written after an event, `flush` the rest, also after a failure.
@@ -247,136 +248,21 @@ def new_format(
     has_speakers: bool,
     has_translations: bool,
     in_lines: bool = False,
-    separators: Iterator[str] | None = None,
+    array: JSONArray | None = None,
 ) -> Format:
-    """Return a format for one session; *in_lines* writes text as whole lines, not word by word."""
+    """
+    Return a format for one session.
+
+    *in_lines* writes text as whole lines, not word by word; *array* takes the documents of JSON.
+    """
     if style == "jsonl":
         return JSONLines()
     # Both come after the words, and only plain text can add translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
-        return Document(style, separators)
-    return Text() if style == "text" and not (in_lines or has_translations) else Captions(style)
-
-
-class LiveView:
-    """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self.screen = sys.stdout  #: taken before what plugins print is redirected
-
-    def begin(self, title: str, duration: float | None) -> None:
-        """Begin another recording."""
-        length = "" if duration is None else f" of {timedelta(seconds=int(duration))}"
-        self._title, self._speaker = f"{length}  {title}", ""
-        self._captions = SegmentBuilder()
-        self._hypothesis = ""
-
-    def show(self, event: Event) -> None:
-        """Draw the position after an event and as many of the newest words as fit into the line."""
-        for token in committed(event):
-            self._captions.push(token)
-            self._hypothesis = ""  # until the HypothesisChange with what is left of it
-        if isinstance(event, HypothesisChange):
-            self._hypothesis = plain(event.transcript.text)
-        elif isinstance(event, Endpoint):
-            self._captions.flush()  # the last line of the utterance has been printed
-        elif isinstance(event, SpeakerTurn):
-            self._speaker = f"  {event.span.speaker}"
-        clock = timedelta(seconds=int(event.audio_time))
-        position = printable(f"{clock}{self._title}{self._speaker}")
-        room = shutil.get_terminal_size().columns - column_count(position) - 3
-        words = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[-room:]
-        while words and column_count(words) > room:  # some characters take two columns
-            words = words[1:]
-        final = max(0, len(words) - len(self._hypothesis))
-        self.draw(f"{position}  {words[:final]}{click.style(words[final:], dim=True)}")
-
-    def draw(self, text: str) -> None:
-        """Draw a line in place of the last one."""
-        if sys.stderr.isatty():  # the last \r puts what others print at the beginning of the line
-            click.echo(f"\r\x1b[K{text}\r", nl=False, err=True)
-
-    def hide(self) -> None:
-        """Clear the line for text on the same terminal; the next event draws it again."""
-        self.draw("")
-
-
-class Output:
-    """A result that is written to standard output above *view*, or to a file, device or pipe."""
-
-    def __init__(self, form: Format, view: LiveView, path: Path | None = None) -> None:
-        self._form, self._view, self._path = form, view, path
-        self._stream = None if path else view.screen
-
-    def add_audio(self, block: Captured) -> None:
-        """Ignore audio."""
-
-    def add_event(self, event: Event) -> None:
-        """Write what an event adds."""
-        if text := self._form.push(event):  # an existing file is kept until there are words
-            self.write(text)
-
-    def finish(self, outcome: Outcome) -> None:
-        """Write the rest and close the file; called once, also after a failure."""
-        if text := self._form.flush(outcome):
-            self.write(text)
-        if self._path and not self._stream and outcome.incomplete is None:
-            self.write("")  # only a complete result without text empties an existing file
-        self._close()
-
-    def write(self, text: str) -> None:
-        """Write and flush; OSError names the output."""
-        if not self._path:
-            self._view.hide()
-        # A file is opened for its first text and flushed after each, so that `tail -f` shows it and
-        # a kill does not lose it.  What is not valid Unicode is escaped as in JSON.
-        try:
-            if self._path and not self._stream:
-                self._stream = self._path.open("w", encoding="utf-8", errors="backslashreplace")
-            if self._stream:
-                self._stream.write(text)
-                self._stream.flush()
-        except OSError as error:
-            if self._path is None and isinstance(error, BrokenPipeError):
-                raise
-            self._close()
-            name = self._path or "standard output"
-            raise OSError(f"cannot write {name}: {error.strerror or error}") from error
-
-    def _close(self) -> None:
-        if self._path and self._stream:
-            with suppress(OSError):  # such as a full disk, which was reported
-                self._stream.close()
-
-
-class WavFile:
-    """A wav file of the captured audio, mono at 16 bits; what was not captured is silence."""
-
-    def __init__(self, path: Path, rate: int) -> None:
-        self._path, self._rate = path, rate
-        self._file = path.open("wb")
-        self._wave = wave.open(self._file)  # noqa: SIM115 -- closed by `finish`
-        self._wave.setparams((1, 2, rate, 0, "NONE", ""))
-
-    def add_audio(self, block: Captured) -> None:
-        """Append audio; the file is valid after each call.  OSError names the file."""
-        try:
-            for piece in block.pcm(self._rate):
-                self._wave.writeframes(piece)
-            self._file.flush()
-        except (OSError, struct.error) as error:  # the header stores the length in 32 bits
-            with suppress(OSError, struct.error):
-                self.finish()  # what was written so far can still be played
-            reason = getattr(error, "strerror", None) or "a wav file holds 4 GB"
-            raise OSError(f"cannot write {self._path}: {reason}") from error
-
-    def add_event(self, event: Event) -> None:
-        """Ignore events."""
-
-    def finish(self, _outcome: Outcome | None = None) -> None:
-        """Close the file."""
-        with self._file:
-            self._wave.close()
+        return Document(style, array)
+    if style == "text" and not in_lines and not has_translations:
+        return Text()
+    return Captions(style)
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:
@@ -387,7 +273,12 @@ def _line(event: str, audio_time: float, **fields: Any) -> str:
 def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
     # Terminal control characters are escaped in JSON too; line breaks in strings already are.
     text = json.dumps(record, ensure_ascii=False, indent=indent)
-    return ACTIVE.sub(lambda c: c[0] if c[0] == "\n" else f"\\u{ord(c[0]):04x}", text)
+    return ACTIVE.sub(_escaped_in_json, text)
+
+
+def _escaped_in_json(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if character == "\n" else f"\\u{ord(character):04x}"
 
 
 def _rounded(record: Any) -> dict[str, Any]:

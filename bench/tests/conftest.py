@@ -30,7 +30,7 @@ VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "ho
 run_command = partial(execute, command=main, name="wlk-bench")
 
 
-class Shelf:
+class FakeRegistry:
     """The registry of an environment in which only some scripted backends are installed."""
 
     distribution = "wlk-core"
@@ -61,7 +61,7 @@ class Shelf:
 @pytest.fixture
 def scripted(monkeypatch):
     """Make the scripted backend the only one installed."""
-    monkeypatch.setattr(config_module, "Registry", Shelf)
+    monkeypatch.setattr(config_module, "Registry", FakeRegistry)
 
 
 def coded_tokens(count, *, seed=0):

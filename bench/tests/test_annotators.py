@@ -246,7 +246,7 @@ def offered(monkeypatch):
     """Install a diarizer that makes no errors; return the arguments that it is loaded with."""
     loaded = {}
 
-    class Shelf:
+    class FakeRegistry:
         def model_spec(self, name):
             return SimpleNamespace(kind="backend" if name == "whisper" else "diarizer")
 
@@ -254,7 +254,7 @@ def offered(monkeypatch):
             loaded.update(names=names, options=options)
             return ScriptedDiarizer([SpeakerSpan(0, 0.0, 1.0)])
 
-    monkeypatch.setattr("wlk_core.registry.Registry", Shelf)
+    monkeypatch.setattr("wlk_core.registry.Registry", FakeRegistry)
     return loaded
 
 

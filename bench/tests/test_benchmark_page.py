@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from wlk_conformance.scripted import SCRIPTED_SPEC
 
-from .conftest import Shelf
+from .conftest import FakeRegistry
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "benchmark_page.py"
 
@@ -36,10 +36,10 @@ def test_the_page_is_written_and_unusable_backends_are_reported(tmp_path, monkey
     working = declared("working", policies=("native", "alignatt"))
     # Backends that read coded audio or have no digits checkpoint are not in the table.
     others = (SCRIPTED_SPEC, declared("remote", models={"small": "elsewhere"}))
-    shelf = Shelf(
+    registry = FakeRegistry(
         absent, declared("broken"), working, declared("single"), *others, broken={"broken"}
     )
-    monkeypatch.setattr(page_script, "Registry", lambda: shelf)
+    monkeypatch.setattr(page_script, "Registry", lambda: registry)
     output = tmp_path / "page.md"
 
     done = CliRunner().invoke(page_script.main, ["--output", str(output), "--limit", "1"])

@@ -16,13 +16,13 @@ from wlk_bench.summary import summarise
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import OptionError
 
-from .conftest import Shelf, coded_dataset
+from .conftest import FakeRegistry, coded_dataset
 
 
 def measured(output, *, count=3, backend=None, dataset=None, observe=None, **conditions):
     """Measure the scripted backend."""
     dataset = dataset or coded_dataset(count)
-    config, _ = prepare(dataset, "scripted", registry=Shelf(), **conditions)
+    config, _ = prepare(dataset, "scripted", registry=FakeRegistry(), **conditions)
     watch = {} if observe is None else {"observe": observe}
     opened = backend or ScriptedBackend()
     return run_benchmark(dataset, config, lambda: opened, output, **watch)
@@ -70,7 +70,7 @@ def test_an_interrupted_run_is_continued_and_a_finished_one_opens_no_backend(tmp
     assert result["session"]["load_seconds"] >= 0
     assert result["summary"]["samples"] == 3
     dataset = coded_dataset()
-    config, _ = prepare(dataset, "scripted", registry=Shelf())
+    config, _ = prepare(dataset, "scripted", registry=FakeRegistry())
     again = run_benchmark(dataset, config, lambda: pytest.fail("opened"), tmp_path)
     assert again["session"] is None
     assert result["summary"]["wer"] == again["summary"]["wer"]
@@ -139,7 +139,7 @@ def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, me
 def test_a_default_is_recorded_and_not_passed_on():
     """A policy can refuse the options of another, even at their default values."""
     explicit, default = (
-        prepare(coded_dataset(1), "scripted", options=options, registry=Shelf())[0]
+        prepare(coded_dataset(1), "scripted", options=options, registry=FakeRegistry())[0]
         for options in (["policy=local-agreement"], [])
     )
 

@@ -160,7 +160,8 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
     table = parse_json(content, name=str(path))
     table.pop("__metadata__", None)
     # No tensor may lie outside the file, and all together may not hold more than the file does.
-    free = data_bytes
+    tensors: dict[str, TensorHeader] = {}
+    total = 0
     for name, entry in table.items():
         try:
             tensor = msgspec.convert(entry, _Tensor)
@@ -168,14 +169,14 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
             raise _damaged(path, f"the tensor {name}: {error}") from error
         if tensor.dtype not in ITEM_BYTES:
             raise _damaged(path, f"the tensor {name} has the unknown type {tensor.dtype}")
-        (first, end), size = tensor.data_offsets, math.prod(tensor.shape)
-        free -= end - first
-        if not 0 <= first <= end <= data_bytes or end - first != size * ITEM_BYTES[tensor.dtype]:
+        start, end = tensor.data_offsets
+        size = math.prod(tensor.shape) * ITEM_BYTES[tensor.dtype]
+        if not 0 <= start <= end <= data_bytes or end - start != size:
             raise _damaged(path, f"the tensor {name} lies outside the file")
-        table[name] = TensorHeader(tensor.dtype, tuple(tensor.shape))
-    if free < 0:
+        total += size
+        tensors[name] = TensorHeader(tensor.dtype, tuple(tensor.shape))
+    if total > data_bytes:
         raise _damaged(path, "its tensors overlap")
-    tensors: dict[str, TensorHeader] = table
     return tensors
 
 
@@ -240,7 +241,8 @@ def check_sizes(
         factors = [_value(config, key) for key in size.key.split(" x ")]
         if None in factors:
             continue
-        expected, measured = math.prod(map(int, factors)), size.measure(tensors)
+        expected = math.prod(map(int, factors))
+        measured = size.measure(tensors)
         if expected != measured:
             actual = f"lack {size.names[0]}" if measured is None else f"have {measured}"
             raise ModelNotFoundError(

@@ -44,5 +44,6 @@ def choose_compute_type(name: str, *, device: str, declared: str | None = None) 
 
 def worker_count(device: str, threads: int) -> int:
     """Return how many calls can run at once, each on *threads* CPU threads; 0 means all cores."""
-    limits_threads = device == "cpu" and threads > 0
-    return max(1, (os.cpu_count() or 1) // threads) if limits_threads else 1
+    if device != "cpu" or threads == 0:
+        return 1
+    return max(1, (os.cpu_count() or 1) // threads)

@@ -187,7 +187,8 @@ class AttentionPass:
     @classmethod
     def of(cls, pool: KVPool, caches: Sequence[KVCache], counts: Sequence[int]) -> AttentionPass:
         """Return a pass that extends each of *caches* by as many positions as *counts* states."""
-        extended = [cache.extended(n) for cache, n in zip(caches, counts, strict=True)]
+        extended = [cache.extended(count) for cache, count in zip(caches, counts, strict=True)]
+        fresh = [cache.numbers[-count:] for cache, count in zip(extended, counts, strict=True)]
         held = [len(cache.places) for cache in extended]
         numbers = np.full((len(held), max(held)), EMPTY)
         numbers[_is_filled(held)] = np.concatenate([cache.numbers for cache in extended])
@@ -205,9 +206,7 @@ class AttentionPass:
             caches=extended,
             packing=Packing.of(counts, pool.device),
             position_ids=on_device(positions[_is_filled(counts)][None]),
-            fresh=on_device(
-                np.concatenate([c.numbers[-n:] for c, n in zip(extended, counts, strict=True)])
-            ),
+            fresh=on_device(np.concatenate(fresh)),
             numbers=on_device(numbers),
             mask=on_device((keys <= queries) & (keys > queries - pool.window)),
         )

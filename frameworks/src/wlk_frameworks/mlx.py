@@ -94,7 +94,7 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
         ) from error
 
 
-_stream_of = cache(SharedStream)  # for the life of the process, because MLX never frees a stream
+_stream_of = cache(SharedStream)  # until the process ends, because MLX never frees a stream
 
 
 def choose_dtype(

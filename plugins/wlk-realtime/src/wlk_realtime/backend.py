@@ -12,7 +12,7 @@ import numpy as np
 from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError, StreamConfig
 from wlk_realtime.engine.recognizer import RemoteRecognizer
 from wlk_realtime.engine.requests import SessionConfig
-from wlk_realtime.realtime.address import Address, Endpoint, read_key, tls_context
+from wlk_realtime.realtime.address import Address, ServerAccess, read_key, tls_context
 from wlk_realtime.realtime.server import Server
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def load(
 
     """
     address = Address.parse(model)
-    endpoint = Endpoint(
+    access = ServerAccess(
         address=address,
         key=read_key(api_key_env),
         key_variable=api_key_env,
@@ -106,7 +106,7 @@ def load(
     if not address.is_encrypted and not address.is_local:
         logger.warning("the key and the audio are sent to %s unencrypted", address.url)
     logger.info("audio is sent to %s", address.url)
-    return RealtimeBackend(spec, Server(endpoint, dialect=dialect), model=model)
+    return RealtimeBackend(spec, Server(access, dialect=dialect), model=model)
 
 
 def _open_stream(

@@ -38,21 +38,21 @@ class WordEverySecond:
         return Decoded(words=tuple(words), processed_samples=self.decoded * SAMPLE_RATE)
 
 
-def numbered(start, stop):
+def numbered(start, end):
     """Return audio whose second n has the value n."""
-    return (np.arange(start, stop) // SAMPLE_RATE).astype(np.float32)
+    return (np.arange(start, end) // SAMPLE_RATE).astype(np.float32)
 
 
-def request(stop, **fields):
+def request(seconds, **fields):
     """Return a request for whole seconds."""
     values = {
         "utterance": 0,
-        "first": 0,
+        "first_sample": 0,
         "is_last": False,
         "progress": ServerProgress(),
         "audio": numbered,
     }
-    return Request(stop=stop * SAMPLE_RATE, **values | fields)
+    return Request(end_sample=seconds * SAMPLE_RATE, **values | fields)
 
 
 def ask(remote, query):
@@ -111,7 +111,7 @@ def test_another_connection_goes_on_without_a_word_lost_or_doubled(lost_at, firs
     remote = RemoteStream(WordEverySecond(), number=2)
     query = request(
         total,
-        first=first * SAMPLE_RATE,
+        first_sample=first * SAMPLE_RATE,
         progress=before.progress,
         tail=before.words[-1:],
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
-from wlk_realtime.realtime.address import Address, Endpoint, read_key
+from wlk_realtime.realtime.address import Address, ServerAccess, read_key
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_key_comes_from_the_environment(monkeypatch):
 )
 def test_a_key_is_sent_as_the_server_reads_it(host, key, names):
     """Azure has its own header: https://learn.microsoft.com/azure/ai-services/openai."""
-    endpoint = Endpoint(address=Address.parse(f"wss://{host}/v1/realtime"), key=key)
+    access = ServerAccess(address=Address.parse(f"wss://{host}/v1/realtime"), key=key)
 
-    assert names == set(endpoint.headers)
-    assert all(value.removeprefix("Bearer ") == key for value in endpoint.headers.values())
+    assert names == set(access.headers)
+    assert all(value.removeprefix("Bearer ") == key for value in access.headers.values())
 
 
 def test_a_key_that_cannot_be_one_is_refused(monkeypatch):

@@ -15,8 +15,8 @@ _QUOTED = 200  # characters of a server's message that an error quotes
 # Error codes that would come back if the request were made again in another session.
 _PERMANENT_CODES = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
 # Limits far above any speech rate; they keep memory in proportion to the audio.
-_SPARE_WORDS, _WORDS_PER_SECOND = 100, 50
-_SPARE_CHARACTERS, _CHARACTERS_PER_SECOND = 1000, 500
+_EXTRA_WORDS, _WORDS_PER_SECOND = 100, 50
+_EXTRA_CHARACTERS, _CHARACTERS_PER_SECOND = 1000, 500
 ROUNDING_SECONDS = 0.02  #: by which times may lie outside of the audio
 
 
@@ -75,7 +75,7 @@ def to_text(message: Message, name: str) -> str:
 
 def check_length(text: str, seconds: float) -> str:
     """Return *text*; raises ServerMessageError if it is far too long for *seconds* of audio."""
-    if len(text) > _SPARE_CHARACTERS + _CHARACTERS_PER_SECOND * seconds:
+    if len(text) > _EXTRA_CHARACTERS + _CHARACTERS_PER_SECOND * seconds:
         raise ServerMessageError(
             f"got {len(text)} characters for {seconds:.2f} s of audio, {shortened(text)}"
         )
@@ -83,7 +83,7 @@ def check_length(text: str, seconds: float) -> str:
 
 
 class _Record(Struct):
-    text: Annotated[str, Meta(min_length=1, max_length=_SPARE_CHARACTERS)]
+    text: Annotated[str, Meta(min_length=1, max_length=_EXTRA_CHARACTERS)]
     start: float
     end: float
     probability: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -99,7 +99,7 @@ def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...
 
     """
     seconds = max(0.0, latest - floor)
-    if isinstance(records, list) and len(records) > _SPARE_WORDS + _WORDS_PER_SECOND * seconds:
+    if isinstance(records, list) and len(records) > _EXTRA_WORDS + _WORDS_PER_SECOND * seconds:
         raise ServerMessageError(f"got {len(records)} words for {seconds:.2f} s of audio")
     try:
         parsed = convert(records, list[_Record])
@@ -120,7 +120,9 @@ def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...
 def shortened(value: object) -> str:
     """Return *value* quoted on one line, truncated for error messages."""
     text = value if isinstance(value, str) else repr(value)
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * _QUOTED]).split())
+    beginning = text[: 2 * _QUOTED]
+    printable = "".join(letter if letter.isprintable() else " " for letter in beginning)
+    line = " ".join(printable.split())
     return repr(line if len(line) <= _QUOTED else f"{line[:_QUOTED]}...")
 
 

@@ -88,7 +88,7 @@ class OpenAiDialect:
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and a commit if an item ends."""
         self._pieces.append(audio, is_last=is_last)
-        return [json.dumps(m) for part in self._pieces.parts() for m in self._messages(part)]
+        return self._queued_messages()
 
     def receive(self, text: str | bytes) -> list[str]:
         """Apply a message; return the queued messages that it allows to send."""
@@ -133,7 +133,13 @@ class OpenAiDialect:
         self._pieces.commit(untimed_words(transcript, self._pieces.samples))
         self._pieces.finish()
         self._text = ""
-        return [json.dumps(m) for part in self._pieces.parts() for m in self._messages(part)]
+        return self._queued_messages()
+
+    def _queued_messages(self) -> list[str]:
+        """Return the messages of all queued audio that can be sent now."""
+        return [
+            json.dumps(message) for part in self._pieces.parts() for message in self._messages(part)
+        ]
 
     def _messages(self, part: Part) -> list[Message]:
         audio = part.audio
@@ -141,7 +147,7 @@ class OpenAiDialect:
             audio = np.pad(audio, (0, max(0, _MIN_SAMPLES - self._pieces.samples)))
         resampled = self._resampler.resample_chunk(audio, last=part.is_last)
         if part.is_last:
-            self._resampler.clear()
+            self._resampler.clear()  # it has returned all of the item, and takes the next one
         messages: list[Message] = []
         if len(resampled):
             text = base64_pcm16(resampled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
+from enum import Enum, auto
 import re
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,14 @@ class Part:
     is_last: bool
 
 
+class _Piece(Enum):
+    """How far the current piece has been yielded."""
+
+    WAITING = auto()  # its first audio is yet to come
+    OPEN = auto()
+    CLOSED = auto()  # to its end; the server has yet to decode it
+
+
 class AudioPieces:
     """
     Queue the pieces of a session, and convert the times of their words to its clock.
@@ -109,15 +118,18 @@ class AudioPieces:
         self._queue: deque[NDArray[np.float32]] = deque()  # of steps
         self._begins_utterance = True  # the next audio does
         self._is_ending = False  # the utterance ends after the queued audio
-        self._has_begun = False  # a part of the current piece was yielded
+        self._piece = _Piece.WAITING
         self._first_sample = 0  # of the piece, on the session's clock
         self._words: list[Word] = []
         self._last_text = ""  # of the last word committed in this utterance
         self._is_first_word = True  # the next word is the first of the piece
-        #: whether the piece has been yielded to its end, but the server has yet to decode it
-        self.is_closed = False
         #: samples of the piece yielded so far
         self.samples = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the piece has been yielded to its end, but the server has yet to decode it."""
+        return self._piece is _Piece.CLOSED
 
     @property
     def is_idle(self) -> bool:
@@ -129,29 +141,32 @@ class AudioPieces:
         if self._begins_utterance:
             self._last_text = ""
         self._queue += [audio[i : i + STEP_SAMPLES] for i in range(0, len(audio), STEP_SAMPLES)]
-        self._begins_utterance = self._is_ending = is_last
+        self._is_ending = is_last
+        self._begins_utterance = is_last
 
     def parts(self) -> Iterator[Part]:
         """Yield the audio to send now; nothing while the server decodes the end of a piece."""
         while not self.is_closed and not self.is_idle:
-            if not self._queue and not self._has_begun:
+            is_first = self._piece is _Piece.WAITING
+            if is_first and not self._queue:
                 self._is_ending = False  # it had no audio, or ended together with a piece
                 return
-            is_first, self._has_begun = not self._has_begun, True
             if is_first:
                 self._rotation = Rotation(self._max_steps)
             steps: list[NDArray[np.float32]] = []
-            while self._queue and not self.is_closed:
+            is_due = False
+            while self._queue and not is_due:
                 steps.append(self._queue.popleft())
-                self.is_closed = self._rotation.is_due(steps[-1])
-            self.is_closed = self.is_closed or (self._is_ending and not self._queue)
+                is_due = self._rotation.is_due(steps[-1])
+            is_last = is_due or (self._is_ending and not self._queue)
+            self._piece = _Piece.CLOSED if is_last else _Piece.OPEN
             audio = np.concatenate(steps) if steps else np.empty(0, np.float32)
             self.samples += len(audio)
-            yield Part(audio=audio, is_first=is_first, is_last=self.is_closed)
+            yield Part(audio=audio, is_first=is_first, is_last=is_last)
 
     def finish(self) -> None:
         """Begin the next piece, after the server has decoded the current one."""
-        self._has_begun = self.is_closed = False
+        self._piece = _Piece.WAITING
         self._is_ending = self._is_ending and bool(self._queue)
         self._first_sample += self.samples
         self.samples = 0

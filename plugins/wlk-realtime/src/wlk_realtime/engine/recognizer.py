@@ -92,15 +92,16 @@ class RemoteRecognizer:
     def step(self, *, is_last: bool) -> Step | None:
         """Have the server decode the next audio; return None if nothing is left to send."""
         end = self._buffer.end
-        stop = end if is_last else end - end % STEP_SAMPLES
-        stop = min(stop, self._sent + _MAX_REQUEST_SAMPLES)
-        is_flush = is_last and stop == end
-        if stop <= self._sent and not (is_flush and not self._is_flushed):
+        complete = end if is_last else end - end % STEP_SAMPLES
+        request_end = min(complete, self._sent + _MAX_REQUEST_SAMPLES)
+        is_flush = is_last and request_end == end
+        has_audio = request_end > self._sent
+        if not has_audio and (self._is_flushed or not is_flush):
             return None
         request = Request(
             utterance=self._utterance,
-            first=self._buffer.start,
-            stop=stop,
+            first_sample=self._buffer.start,
+            end_sample=request_end,
             is_last=is_flush,
             audio=self._buffer.view,
             progress=self._progress,
@@ -139,13 +140,13 @@ class RemoteRecognizer:
         self._misplaced = decoded.misplaced_words
         self._work = self._earlier_work + decoded.work
         self._progress = decoded.progress
-        self._sent, self._is_flushed = request.stop, request.is_last
+        self._sent, self._is_flushed = request.end_sample, request.is_last
         self._language = decoded.language or self._language
         self._remote_bytes = decoded.state_bytes or 0
         self._hypothesis = decoded.hypothesis
         if decoded.words:
             end = decoded.words[-1].end
-            self._tail = tuple(w for w in (*self._tail, *decoded.words) if w.end >= end)
+            self._tail = tuple(word for word in (*self._tail, *decoded.words) if word.end >= end)
         kept = decoded.processed_samples - KEPT_SECONDS * SAMPLE_RATE
         self._buffer.trim(max(0, kept - kept % _KEPT_GRID_SAMPLES))
         return Step(

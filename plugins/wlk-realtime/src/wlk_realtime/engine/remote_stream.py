@@ -52,21 +52,21 @@ class RemoteStream:
         if self._utterance == _NO_UTTERANCE:
             return True
         if request.utterance != self._utterance:
-            return self._is_flushed and request.first == 0
+            return self._is_flushed and request.first_sample == 0
         if self._is_flushed:
-            return request.is_last and request.stop == self._sent
-        return request.first <= self._sent <= request.stop
+            return request.is_last and request.end_sample == self._sent
+        return request.first_sample <= self._sent <= request.end_sample
 
     def send(self, request: Request) -> list[str]:
         """Return the messages of *request*; none if it repeats the last one."""
         if request.utterance != self._utterance:
             self._begin(request)
-        if request.stop <= self._sent and (self._is_flushed or not request.is_last):
+        if request.end_sample <= self._sent and (self._is_flushed or not request.is_last):
             return []
-        audio = request.audio(self._sent, request.stop)
+        audio = request.audio(self._sent, request.end_sample)
         messages = self._dialect.send(audio, is_last=request.is_last)
         self._total_samples += len(audio)
-        self._sent = request.stop
+        self._sent = request.end_sample
         self._is_flushed = request.is_last
         return messages
 
@@ -92,8 +92,8 @@ class RemoteStream:
     def _begin(self, request: Request) -> None:
         is_first = self._utterance == _NO_UTTERANCE
         self._utterance = request.utterance
-        self._offset = self._total_samples - request.first
-        self._sent = request.first
+        self._offset = self._total_samples - request.first_sample
+        self._sent = request.first_sample
         self._is_flushed = False
         self._tail = request.tail if is_first else ()
 

@@ -36,14 +36,14 @@ class ServerProgress:
 @attrs.frozen(kw_only=True)
 class Request:
     """
-    A request to decode an utterance up to sample `stop`; it can be repeated.
+    A request to decode an utterance up to `end_sample`; it can be repeated.
 
     Attributes:
         utterance: its number in the stream, from 0.
-        first: the first sample of the utterance that the stream still holds.
-        stop: the sample after the last one to decode.
+        first_sample: the first sample of the utterance that the stream still holds.
+        end_sample: the sample after the last one to decode.
         is_last: whether the utterance ends there, which makes all its words final.
-        audio: returns the samples from a start to a stop, float32[n], valid during the call.
+        audio: returns the samples from a start to an end, float32[n], valid during the call.
         progress: the words that the stream has received.
         tail: the last words of the utterance that the stream has: all that share the latest end.
         config: how to open a new session if one is needed.
@@ -51,8 +51,8 @@ class Request:
     """
 
     utterance: int
-    first: int
-    stop: int
+    first_sample: int
+    end_sample: int
     is_last: bool
     audio: Callable[[int, int], NDArray[np.float32]]
     progress: ServerProgress = attrs.field(factory=ServerProgress)

@@ -1,5 +1,5 @@
 """
-The dialect of vLLM's realtime endpoint; vLLM 0.33, vllm/entrypoints/speech_to_text/realtime.
+The dialect of vLLM's realtime protocol; vLLM 0.33, vllm/entrypoints/speech_to_text/realtime.
 
 vLLM sends no times.  A natively streaming model emits one token for each step of 80 ms of audio,
 and vLLM sends one delta for each token, so counting deltas gives the times of words.
@@ -147,7 +147,9 @@ class VllmProbe:
             max_model_len=self._max_model_len,
         )
         is_timed = (
-            (deltas, more_deltas, prompt) == (tokens, more_tokens, same_prompt)
+            deltas == tokens
+            and more_deltas == more_tokens
+            and prompt == same_prompt
             and more_deltas - deltas == _PROBE_STEPS[1] - _PROBE_STEPS[0]
             and 0 <= server.extra_steps <= _MAX_EXTRA_STEPS
             and server.delay_steps > 0
@@ -199,7 +201,7 @@ class VllmDialect:
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and commits if a generation begins or ends."""
         self._pieces.append(audio, is_last=is_last)
-        return [text for part in self._pieces.parts() for text in self._messages(part)]
+        return self._queued_messages()
 
     def receive(self, text: str | bytes) -> list[str]:
         """Apply a message; return the queued messages that it allows to send."""
@@ -236,6 +238,10 @@ class VllmDialect:
     def _untimed(self) -> list[Word]:
         return untimed_words(self._text, self._pieces.samples)
 
+    def _queued_messages(self) -> list[str]:
+        """Return the messages of all queued audio that can be sent now."""
+        return [text for part in self._pieces.parts() for text in self._messages(part)]
+
     def _messages(self, part: Part) -> list[str]:
         messages: list[str] = []
         if part.is_first:
@@ -256,7 +262,9 @@ class VllmDialect:
         if not self._server.is_timed:
             self._text = check_length(self._text + text, self._pieces.samples / SAMPLE_RATE)
             return
-        possible = self._steps + self._server.extra_steps * self._pieces.is_closed
+        possible = self._steps
+        if self._pieces.is_closed:
+            possible += self._server.extra_steps
         if self._deltas > possible:
             raise ServerMessageError(
                 f"got delta {self._deltas} for {self._steps} steps of 80 ms, {shortened(text)}"
@@ -275,7 +283,7 @@ class VllmDialect:
         # A different count means that vLLM dropped audio or merged deltas, which makes the times of
         # all later words wrong.
         expected = self._steps + self._server.extra_steps
-        if self._server.is_timed and {self._deltas, tokens} != {expected}:
+        if self._server.is_timed and not self._deltas == tokens == expected:
             raise ServerMessageError(
                 f"expected {expected} deltas and tokens for {self._steps} steps of 80 ms, "
                 f"got {self._deltas} deltas and {tokens} tokens"
@@ -283,7 +291,7 @@ class VllmDialect:
         self._pieces.commit(self._timed.finish() if self._server.is_timed else self._untimed())
         self._pieces.finish()
         self._is_generating, self._text = False, ""
-        return [text for part in self._pieces.parts() for text in self._messages(part)]
+        return self._queued_messages()
 
 
 def _update(model: str) -> str:

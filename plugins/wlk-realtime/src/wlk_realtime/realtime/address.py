@@ -81,7 +81,7 @@ class Address:
     @property
     def is_encrypted(self) -> bool:
         """Whether key and audio are sent encrypted."""
-        return self.url.startswith("wss:")
+        return urlsplit(self.url).scheme == "wss"
 
     @property
     def is_local(self) -> bool:
@@ -91,8 +91,8 @@ class Address:
     @property
     def origin(self) -> str:
         """The scheme, host and port for HTTP requests."""
-        parts = urlsplit(self.url)
-        return f"http{parts.scheme.removeprefix('ws')}://{parts.netloc}"
+        scheme = "https" if self.is_encrypted else "http"
+        return f"{scheme}://{urlsplit(self.url).netloc}"
 
     @property
     def models_path(self) -> str:
@@ -101,9 +101,9 @@ class Address:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Endpoint:
+class ServerAccess:
     """
-    An address, with the key, certificates and timeout to use for it.
+    How to reach a server: its address, with the key, certificates and timeout to use for it.
 
     Attributes:
         address: where the server listens.

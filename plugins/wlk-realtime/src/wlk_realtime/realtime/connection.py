@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_realtime.engine.requests import Conversation, Decoded, Dialect, Request, SessionConfig
-    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.address import ServerAccess
 
 _MAX_MESSAGE_BYTES = 16 << 20
 _CLOSE_SECONDS = 2.0
@@ -49,7 +49,7 @@ class Connection:
         self._reader.add_done_callback(self._end)
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, conversation: Conversation) -> Connection:
+    async def open(cls, access: ServerAccess, conversation: Conversation) -> Connection:
         """
         Connect and open the session; the caller sets a timeout.
 
@@ -57,13 +57,13 @@ class Connection:
             any of EXPECTED_ERRORS.
 
         """
-        address = endpoint.address
+        address = access.address
         tls: dict[str, Any] = (
-            {"ssl": endpoint.tls} if address.is_encrypted and endpoint.tls is not None else {}
+            {"ssl": access.tls} if address.is_encrypted and access.tls is not None else {}
         )
         socket = await _Connect(
             address.url,
-            additional_headers=endpoint.headers,
+            additional_headers=access.headers,
             compression=None,  # base64 of audio does not shrink
             open_timeout=None,
             close_timeout=_CLOSE_SECONDS,
@@ -136,13 +136,15 @@ class ReconnectingClient:
     out, because a server takes seconds to restart.
 
     Args:
-        endpoint: where the server listens.
+        access: how to reach the server.
         new_dialect: opens a session in the server's dialect.
 
     """
 
-    def __init__(self, endpoint: Endpoint, new_dialect: Callable[[SessionConfig], Dialect]) -> None:
-        self._endpoint = endpoint
+    def __init__(
+        self, access: ServerAccess, new_dialect: Callable[[SessionConfig], Dialect]
+    ) -> None:
+        self._access = access
         self._new_dialect = new_dialect
         self._connection: Connection | None = None
         self._remote: RemoteStream | None = None
@@ -163,11 +165,11 @@ class ReconnectingClient:
 
         """
         try:
-            async with asyncio.timeout(self._endpoint.timeout_seconds):
+            async with asyncio.timeout(self._access.timeout_seconds):
                 return await self._ask(request)
         except EXPECTED_ERRORS as error:
             await self._drop()
-            raise backend_error(error, self._endpoint) from error
+            raise backend_error(error, self._access) from error
         except BaseException:
             await self._drop()
             raise
@@ -194,7 +196,7 @@ class ReconnectingClient:
         while True:
             dialect = self._new_dialect(request.config)
             try:
-                self._connection = await Connection.open(self._endpoint, dialect)
+                self._connection = await Connection.open(self._access, dialect)
             except EXPECTED_ERRORS as error:
                 if not self._connections or not is_transient(error):
                     raise

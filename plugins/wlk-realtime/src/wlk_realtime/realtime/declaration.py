@@ -19,7 +19,7 @@ from wlk_realtime.realtime.connection import Connection
 if TYPE_CHECKING:
     from wlk_realtime.engine.handshake import ForeignServer
     from wlk_realtime.engine.requests import Dialect, SessionConfig
-    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.address import ServerAccess
 
 _MAX_BYTES = 1 << 20  # of the list of models
 _MAX_NUMBER = 1e6  # for quality bounds and delays in seconds
@@ -63,23 +63,23 @@ class Declaration:
         return OpenAiDialect(self.server)
 
 
-async def fetch_declaration(endpoint: Endpoint, dialect: str) -> Declaration | None:
+async def fetch_declaration(access: ServerAccess, dialect: str) -> Declaration | None:
     """
-    Return what the server at *endpoint* declares; None if it is a wlk-serve without the model.
+    Return what the server at *access* declares; None if it is a wlk-serve without the model.
 
     A server other than wlk-serve declares nothing, so the handshake of a session is used instead.
     The caller sets a timeout.
 
     Args:
-        endpoint: where the server listens, and the model to use there.
+        access: where the server listens, and the model to use there.
         dialect: the dialect that the server must speak, "auto" for any.
 
     Raises:
         any of EXPECTED_ERRORS.
 
     """
-    models = await _fetch_models(endpoint)
-    model = endpoint.address.model
+    models = await _fetch_models(access)
+    model = access.address.model
     if dialect != "vllm" and any(isinstance(entry.get("wlk"), dict) for entry in models):
         return _parse_declaration(models, model)
     entry = next((each for each in models if model is None or each.get("id") == model), {})
@@ -89,19 +89,19 @@ async def fetch_declaration(endpoint: Endpoint, dialect: str) -> Declaration | N
         model=model or (name if isinstance(name, str) else None),
         max_model_len=length if isinstance(length, int) and length > 0 else None,
     )
-    await (await Connection.open(endpoint, handshake)).close()
+    await (await Connection.open(access, handshake)).close()
     return _infer_declaration(handshake.server)
 
 
-async def _fetch_models(endpoint: Endpoint) -> list[dict[str, Any]]:
+async def _fetch_models(access: ServerAccess) -> list[dict[str, Any]]:
     """Return the server's list of models; empty if it has none or cannot be reached."""
-    address = endpoint.address
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **endpoint.headers}
+    address = access.address
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **access.headers}
     content = b""
     try:
         async with (
             httpx2.AsyncClient(
-                verify=(endpoint.tls or ssl.create_default_context())
+                verify=(access.tls or ssl.create_default_context())
                 if address.is_encrypted
                 else False,
                 trust_env=not address.is_local,
@@ -120,7 +120,9 @@ async def _fetch_models(endpoint: Endpoint) -> list[dict[str, Any]]:
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError):
         return []  # opening the WebSocket fails with a better message
     entries = table.get("data") if isinstance(table, dict) else None
-    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _parse_declaration(models: list[dict[str, Any]], name: str | None) -> Declaration | None:
@@ -129,8 +131,6 @@ def _parse_declaration(models: list[dict[str, Any]], name: str | None) -> Declar
         declared = entry.get("wlk")
         if not isinstance(declared, dict) or (name is not None and entry.get("id") != name):
             continue
-        bounds = declared.get("bounds")
-        pairs = bounds.items() if isinstance(bounds, dict) else ()
         if MARKS not in _strings(declared.get("include")):
             return None
         return Declaration(
@@ -138,7 +138,7 @@ def _parse_declaration(models: list[dict[str, Any]], name: str | None) -> Declar
             capabilities=frozenset(_strings(declared.get("capabilities"))),
             languages=_strings(declared.get("languages")),
             max_delay=_number(declared.get("max_delay")),
-            bounds={str(key): n for key, value in pairs if (n := _number(value)) is not None},
+            bounds=_bounds(declared.get("bounds")),
             takes_prompt=declared.get("takes_prompt") is True,
             recognises_digits=declared.get("recognises_digits") is True,
             vocabulary=_strings(declared.get("vocabulary")),
@@ -162,8 +162,18 @@ def _infer_declaration(server: ForeignServer) -> Declaration:
     )
 
 
+def _bounds(value: object) -> dict[str, float]:
+    """Return those of the declared bounds that are numbers."""
+    if not isinstance(value, dict):
+        return {}
+    numbers = {str(name): _number(bound) for name, bound in value.items()}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
 def _strings(value: object) -> tuple[str, ...]:
-    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(item for item in value if isinstance(item, str))
 
 
 def _number(value: object) -> float | None:

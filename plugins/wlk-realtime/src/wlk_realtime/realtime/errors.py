@@ -19,7 +19,7 @@ from wlk_core.plugins import BackendError
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError, shortened
 
 if TYPE_CHECKING:
-    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.address import ServerAccess
 
 #: Errors of networks and servers, as opposed to bugs in this package.
 EXPECTED_ERRORS = (
@@ -52,18 +52,18 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, OSError | ConnectionClosed | EOFError | InvalidMessage)
 
 
-def backend_error(error: Exception, endpoint: Endpoint) -> BackendError:
+def backend_error(error: Exception, access: ServerAccess) -> BackendError:
     """Return the BackendError to raise for *error*, which is one of EXPECTED_ERRORS."""
     if isinstance(error, ServerRefusalError):
         is_retryable = error.is_retryable
     else:
         is_protocol = isinstance(error, ServerMessageError | ProtocolError)
         is_retryable = is_protocol or is_transient(error)
-    line = " ".join(_explain(error, endpoint.key_variable).split())
-    if endpoint.key is not None:  # some servers echo it
-        line = line.replace(endpoint.key, "***")
+    line = " ".join(_explain(error, access.key_variable).split())
+    if access.key is not None:  # some servers echo it
+        line = line.replace(access.key, "***")
     return BackendError(
-        f"realtime: {endpoint.address.url} {line}",
+        f"realtime: {access.address.url} {line}",
         retryable=is_retryable,
         is_exhausted=isinstance(error, TimeoutError),
     )

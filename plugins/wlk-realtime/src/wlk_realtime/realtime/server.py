@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from wlk_realtime.engine.requests import Decoded
-    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.address import ServerAccess
     from wlk_realtime.realtime.declaration import Declaration
 
 T = TypeVar("T")
@@ -35,14 +35,14 @@ class Server:
     The thread of the event loop runs while streams are open.
 
     Args:
-        endpoint: where the server listens.
+        access: how to reach the server.
         dialect: the dialect that the server must speak, "auto" for any.
 
     """
 
-    def __init__(self, endpoint: Endpoint, *, dialect: str = "auto") -> None:
-        self.name = endpoint.address.url
-        self._endpoint = endpoint
+    def __init__(self, access: ServerAccess, *, dialect: str = "auto") -> None:
+        self.name = access.address.url
+        self._access = access
         self._dialect = dialect
         self._loop = EventLoopThread("wlk-realtime")
         self._lock = threading.Lock()
@@ -68,17 +68,17 @@ class Server:
 
     def _fetch_declaration(self) -> Declaration:
         async def fetch() -> Declaration | None:
-            async with asyncio.timeout(self._endpoint.timeout_seconds):
-                return await fetch_declaration(self._endpoint, self._dialect)
+            async with asyncio.timeout(self._access.timeout_seconds):
+                return await fetch_declaration(self._access, self._dialect)
 
         try:
             declaration = self._loop.run(fetch())
         except EXPECTED_ERRORS as error:
-            raise backend_error(error, self._endpoint) from error
+            raise backend_error(error, self._access) from error
         finally:
             self._loop.stop()  # no stream can be open yet: each needs the declaration
         if declaration is None:
-            model = self._endpoint.address.model
+            model = self._access.address.model
             raise BackendError(
                 f"realtime: {self.name} lists no wlk-serve model"
                 + (f" called {model}" if model else "")
@@ -89,8 +89,8 @@ class Server:
 
     def open_client(self) -> ReconnectingClient:
         """Return a client for one stream; its first request connects it."""
-        new_dialect = partial(self.declaration.new_dialect, model=self._endpoint.address.model)
-        client = ReconnectingClient(self._endpoint, new_dialect)
+        new_dialect = partial(self.declaration.new_dialect, model=self._access.address.model)
+        client = ReconnectingClient(self._access, new_dialect)
         with self._lock:
             self._clients.add(client)
         return client
@@ -114,10 +114,10 @@ class Server:
             return
         silence = Request(  # one step of it makes the server open a stream in that language
             utterance=0,
-            first=0,
-            stop=STEP_SAMPLES,
+            first_sample=0,
+            end_sample=STEP_SAMPLES,
             is_last=False,
-            audio=lambda start, stop: np.zeros(stop - start, np.float32),
+            audio=lambda start, end: np.zeros(end - start, np.float32),
             config=SessionConfig(language=language),
         )
         client = self.open_client()

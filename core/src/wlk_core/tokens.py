@@ -24,6 +24,10 @@ class ASRToken:
     speaker: int | str | None = None
     detected_language: str | None = None
 
+    def shifted(self, seconds: float) -> ASRToken:
+        """Return the same token, later by *seconds*."""
+        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds)
+
 
 @attrs.frozen
 class ChangeSpeaker:
@@ -44,6 +48,10 @@ class Silence:
     def duration(self) -> float:
         """The length in seconds."""
         return self.end - self.start
+
+    def shifted(self, seconds: float) -> Silence:
+        """Return the same silence, later by *seconds*."""
+        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds)
 
 
 @attrs.frozen
@@ -66,6 +74,10 @@ class Transcript:
     def end(self) -> float | None:
         """Stream time of the last token's end, None without tokens."""
         return self.tokens[-1].end if self.tokens else None
+
+    def shifted(self, seconds: float) -> Transcript:
+        """Return the same transcript, later by *seconds*."""
+        return Transcript(tuple(token.shifted(seconds) for token in self.tokens))
 
 
 @attrs.frozen(slots=False, order=False, eq=False)
@@ -126,6 +138,10 @@ class SpeakerSpan:
     start: float
     end: float
 
+    def shifted(self, seconds: float) -> SpeakerSpan:
+        """Return the same span, later by *seconds*."""
+        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds)
+
 
 @attrs.frozen
 class TranslatedText:
@@ -135,3 +151,7 @@ class TranslatedText:
     start: float
     end: float
     language: str | None = None
+
+    def shifted(self, seconds: float) -> TranslatedText:
+        """Return the same translation, later by *seconds*."""
+        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds)

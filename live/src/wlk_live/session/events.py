@@ -25,6 +25,14 @@ class Commit:
     tokens: tuple[ASRToken, ...]
     audio_time: float
 
+    def shifted(self, seconds: float) -> Commit:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self,
+            tokens=tuple(token.shifted(seconds) for token in self.tokens),
+            audio_time=self.audio_time + seconds,
+        )
+
 
 @attrs.frozen
 class HypothesisChange:
@@ -32,6 +40,12 @@ class HypothesisChange:
 
     transcript: Transcript
     audio_time: float
+
+    def shifted(self, seconds: float) -> HypothesisChange:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self, transcript=self.transcript.shifted(seconds), audio_time=self.audio_time + seconds
+        )
 
 
 @attrs.frozen
@@ -41,6 +55,10 @@ class SpeechStarted:
     start: float
     audio_time: float
 
+    def shifted(self, seconds: float) -> SpeechStarted:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(self, start=self.start + seconds, audio_time=self.audio_time + seconds)
+
 
 @attrs.frozen
 class SilenceSpan:
@@ -48,6 +66,12 @@ class SilenceSpan:
 
     silence: Silence
     audio_time: float
+
+    def shifted(self, seconds: float) -> SilenceSpan:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self, silence=self.silence.shifted(seconds), audio_time=self.audio_time + seconds
+        )
 
 
 @attrs.frozen
@@ -58,6 +82,15 @@ class AudioGap:
     end: float
     audio_time: float
 
+    def shifted(self, seconds: float) -> AudioGap:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self,
+            start=self.start + seconds,
+            end=self.end + seconds,
+            audio_time=self.audio_time + seconds,
+        )
+
 
 @attrs.frozen
 class Endpoint:
@@ -66,6 +99,10 @@ class Endpoint:
     time: float  #: where it ends on the stream clock
     reason: EndpointReason  #: "commit": the caller asked for it; "end": the audio ended
     audio_time: float
+
+    def shifted(self, seconds: float) -> Endpoint:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(self, time=self.time + seconds, audio_time=self.audio_time + seconds)
 
 
 @attrs.frozen(kw_only=True)
@@ -79,6 +116,16 @@ class Marked:
     stats: StreamStats  #: the processor's counters
     audio_time: float
 
+    def shifted(self, seconds: float) -> Marked:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self,
+            transcript=self.transcript.shifted(seconds),
+            processed_up_to=self.processed_up_to + seconds,
+            stable_up_to=self.stable_up_to + seconds,
+            audio_time=self.audio_time + seconds,
+        )
+
 
 @attrs.frozen
 class SpeakerTurn:
@@ -86,6 +133,12 @@ class SpeakerTurn:
 
     span: SpeakerSpan
     audio_time: float
+
+    def shifted(self, seconds: float) -> SpeakerTurn:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self, span=self.span.shifted(seconds), audio_time=self.audio_time + seconds
+        )
 
 
 @attrs.frozen
@@ -95,6 +148,12 @@ class Translation:
     text: TranslatedText
     audio_time: float
 
+    def shifted(self, seconds: float) -> Translation:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(
+            self, text=self.text.shifted(seconds), audio_time=self.audio_time + seconds
+        )
+
 
 @attrs.frozen
 class Lag:
@@ -102,6 +161,10 @@ class Lag:
 
     seconds: float  #: audio that waits to be decoded; 0 when the session has caught up
     audio_time: float
+
+    def shifted(self, seconds: float) -> Lag:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(self, audio_time=self.audio_time + seconds)
 
 
 @attrs.frozen
@@ -119,6 +182,10 @@ class Failure:
     audio_time: float
     #: "diarizer", "translator" or "turn detector"; None if the processor failed
     annotator: str | None = None
+
+    def shifted(self, seconds: float) -> Failure:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(self, audio_time=self.audio_time + seconds)
 
 
 @attrs.frozen(kw_only=True)
@@ -142,6 +209,10 @@ class End:
     audio_time: float  #: the length of the stream in seconds
     stats: StreamStats  #: after the last step, before the processor releases its state
     latency: LatencySummary | None  #: of the committed words, None if there are none
+
+    def shifted(self, seconds: float) -> End:
+        """Return the same event, later by *seconds*."""
+        return attrs.evolve(self, audio_time=self.audio_time + seconds)
 
 
 Event: TypeAlias = (

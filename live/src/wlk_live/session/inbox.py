@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import contextmanager
 from enum import Enum
-import math
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -96,7 +95,7 @@ class Inbox:
     def put_gap(self, seconds: float) -> None:
         """Append a gap, rounded to samples; ClockError unless it is a length of a stream."""
         number = real_number(seconds)
-        if number is None or not 0 <= number <= MAX_STREAM_SECONDS or math.isnan(number):
+        if number is None or not 0 <= number <= MAX_STREAM_SECONDS:
             raise ClockError(
                 f"expected a gap of 0 to {MAX_STREAM_SECONDS:.0f} s (ten years), "
                 f"got {shown(seconds)}"
@@ -111,7 +110,8 @@ class Inbox:
         """Append a request or a mark."""
         with self._accepting():
             self._items.append(item)
-            self._requests += isinstance(item, Request)
+            if isinstance(item, Request):
+                self._requests += 1
 
     def close(self) -> None:
         """Refuse all input from now on; what waits can still be taken."""

@@ -11,6 +11,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.pcm import PcmConverter
 from wlk_live.errors import SessionOverloaded
+from wlk_live.session.annotators import Annotators
 from wlk_live.session.inbox import Inbox, Mark, Request
 from wlk_live.session.worker import Worker
 
@@ -78,17 +79,21 @@ class Session:
         catch_up_after: float | None = None,
     ) -> None:
         self._max_backlog = _seconds("max_backlog_seconds", max_backlog_seconds)
-        skip_after = math.inf
+        late_after = math.inf
         if catch_up_after is not None:
-            skip_after = _seconds("catch_up_after", catch_up_after)
+            late_after = _seconds("catch_up_after", catch_up_after)
         if gate is not None and gate.is_used:  # its times count from the start of another stream
             raise OptionError("expected a new gate, got one that was used; create one per session")
         self._converter = PcmConverter(encoding=encoding, rate=rate)
         self._inbox = Inbox()
         self._receiving = threading.Lock()  # held to convert audio, never while the model runs
-        parts = {"diarizer": diarizer, "translator": translator, "turn detector": turn_detector}
-        annotators = {name: part for name, part in parts.items() if part is not None}
-        self._worker = Worker(self._inbox, processor, gate, annotators, catch_up_after=skip_after)
+        self._worker = Worker(
+            self._inbox,
+            processor,
+            gate,
+            Annotators(diarizer, translator, turn_detector),
+            catch_up_after=late_after,
+        )
         self._work = self._worker.work()
         #: Whether the End was returned or the session failed; no more events will come.
         self.is_over = False

@@ -107,12 +107,14 @@ class Timeline:
         line: list[ASRToken] = []
         for token in self.tokens:
             count = bisect_right(pauses, token.start + EPS, key=attrgetter("end"))
-            ended = builder.flush() if count else None
-            if (builder.push(token) or ended) and line:
+            earlier, pauses = pauses[:count], pauses[count:]
+            if earlier:
+                builder.flush()
+            is_divided = builder.push(token) is not None or bool(earlier)
+            if is_divided and line:
                 yield TextLine(tokens=tuple(line))
                 line.clear()
-            yield from pauses[:count]
-            pauses = pauses[count:]
+            yield from earlier
             line.append(token)
         if line:
             yield TextLine(tokens=tuple(line))
@@ -121,11 +123,15 @@ class Timeline:
 
 def with_translations(lines: Sequence[T], translations: Iterable[TranslatedText]) -> list[T]:
     """Return *lines*, sorted by start, each joined with the *translations* that begin in it."""
-    starts, translated = [line.start - EPS for line in lines], list(lines)
-    for translation in translations if lines else ():
+    translated = list(lines)
+    if not translated:
+        return []
+    starts = [line.start - EPS for line in translated]
+    for translation in translations:
         index = max(0, bisect_right(starts, translation.start) - 1)
-        parts = filter(None, (translated[index].translation, translation.text.strip()))
-        translated[index] = attrs.evolve(translated[index], translation=" ".join(parts))
+        before, text = translated[index].translation, translation.text.strip()
+        joined = f"{before} {text}" if before and text else before or text
+        translated[index] = attrs.evolve(translated[index], translation=joined)
     return translated
 
 

@@ -315,7 +315,8 @@ def _feed(
     # Yield the events of each step that *piece* makes possible.  None ends the audio; *failure* is
     # why, if the source failed, and is raised in place of the End.  A final Failure is raised as an
     # exception too, after the events before it.  Other failures are logged, and no word is lost.
-    for chunk in chunker.flush() if piece is None else chunker.push(piece):
+    chunks = chunker.flush() if piece is None else chunker.push(piece)
+    for chunk in chunks:
         session.receive(sealed(chunk))
         yield from _run_steps(session, failure)
     if piece is None:

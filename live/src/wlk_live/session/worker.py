@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from operator import methodcaller
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
+    from wlk_live.session.annotators import Annotators
     from wlk_live.session.events import EndpointReason, Event
     from wlk_live.session.inbox import Inbox
     from wlk_live.vad import GateEvent, SilenceGate
@@ -46,9 +46,6 @@ _LAG_SECONDS = 2.0  # a Lag is reported when more audio than this waits to be de
 _TURN_PAUSE = 0.4
 _TURN_SAMPLES = SAMPLE_RATE // 10  # samples between two checks for a pause
 _TURN_OVER = 0.5  # the probability at which a turn is over
-_DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
-
-R = TypeVar("R")
 
 Work: TypeAlias = "Generator[None]"  # yields at the end of each step
 
@@ -61,7 +58,7 @@ class Worker:
         inbox: Inbox,
         processor: OnlineProcessor,
         gate: SilenceGate | None,
-        annotators: dict[str, Any],
+        annotators: Annotators,
         *,
         catch_up_after: float,
     ) -> None:
@@ -74,7 +71,8 @@ class Worker:
         self._inbox = inbox
         self._processor = processor
         self._gate = gate
-        self._annotators = annotators  # those that have not failed
+        self._annotators = annotators
+        annotators.report_failure = self._report_annotator
         self._catch_up_after = catch_up_after
         self._catches_up = False
         self._position = 0  # samples given to the processor, as audio or as silence
@@ -142,7 +140,7 @@ class Worker:
                 self._insert(piece)
                 continue
             # In parts of at most 0.1 s, so that longer pieces do not move turns.
-            size = _TURN_SAMPLES if _TURN_DETECTOR in self._annotators else len(piece)
+            size = _TURN_SAMPLES if self._annotators.has_turn_detector else len(piece)
             for start in range(0, len(piece), size):
                 yield from self._apply(self._gate.push(piece[start : start + size]))
                 yield from self._detect_turn(self._gate)
@@ -180,7 +178,7 @@ class Worker:
         yield from self._flush(self._processor.finish)
         if self._is_speaking:
             self._end_utterance(self._position, "end")
-        if _TRANSLATOR in self._annotators:
+        if self._annotators.has_translator:
             yield  # the last words do not wait for their translation
         self._annotate(is_last=True)
         self.end()
@@ -205,7 +203,7 @@ class Worker:
                 silence = Silence(event.start_sample / SAMPLE_RATE, event.end_sample / SAMPLE_RATE)
                 length = (event.end_sample - event.start_sample) / SAMPLE_RATE
                 self._processor.end_silence(length)
-                self._call_annotator(_DIARIZER, methodcaller("insert_silence", length))
+                self._annotators.insert_silence(length)
                 self._position += event.end_sample - event.start_sample
                 self.events.append(SilenceSpan(silence, self._inbox.end))
 
@@ -214,11 +212,10 @@ class Worker:
         if self._gate is not None:
             audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
-        for name in (_DIARIZER, _TURN_DETECTOR):
-            self._call_annotator(name, methodcaller("insert_audio_chunk", audio))
+        self._annotators.insert_audio(audio)
 
     def _detect_turn(self, gate: SilenceGate) -> Work:
-        if _TURN_DETECTOR not in self._annotators:
+        if not self._annotators.has_turn_detector:
             return
         # The answer depends on the text, which must not depend on the speed of the engine.
         yield from self._drain()
@@ -228,45 +225,29 @@ class Worker:
             self._asked_text = None
         elif self._is_speaking and text != self._asked_text:
             self._asked_text = text
-            probability = self._call_annotator(_TURN_DETECTOR, methodcaller("end_of_turn", text))
+            probability = self._annotators.end_of_turn(text)
             if probability is not None and probability >= _TURN_OVER:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
-        spans = self._call_annotator(_DIARIZER, lambda part: list(part.process_iter(is_last)))
-        call = methodcaller("finish") if is_last else methodcaller("process_iter", ends_utterance)
-        translations = self._call_annotator(_TRANSLATOR, lambda part: list(call(part)))
-        self.events += [SpeakerTurn(span, self._inbox.end) for span in spans or ()]
-        self.events += [Translation(text, self._inbox.end) for text in translations or ()]
+        spans = self._annotators.speaker_spans(is_last=is_last)
+        translations = self._annotators.translations(ends_utterance=ends_utterance, is_last=is_last)
+        self.events += [SpeakerTurn(span, self._inbox.end) for span in spans]
+        self.events += [Translation(text, self._inbox.end) for text in translations]
 
-    def _call_annotator(self, name: str, call: Callable[[Any], R]) -> R | None:
-        """Call an annotator; return None if it is absent or has failed."""
-        # One that missed a call stays off, because its clock no longer matches the stream's.
-        if name not in self._annotators:
-            return None
-        try:
-            return call(self._annotators[name])
-        except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
-            del self._annotators[name]
-            failure = BackendError(
-                f"the {name} failed: {type(error).__name__}: {error}; it is switched off, and the "
-                "transcript continues",
-                retryable=False,
-            )
-            failure.__cause__ = error
-            self.events.append(Failure(failure, False, self._inbox.end, annotator=name))
-            return None
+    def _report_annotator(self, error: BackendError, kind: str) -> None:
+        self.events.append(Failure(error, False, self._inbox.end, annotator=kind))
 
     def _call_processor(self, call: Callable[[], Emission]) -> Work:
         """Call the processor until the call succeeds, one attempt per step."""
-        for retries_left in reversed(range(1 + MAX_RETRIES)):  # contract ERR-03
+        for attempt in range(1 + MAX_RETRIES):  # contract ERR-03
             if self.has_called:
                 yield
             self.has_called = True
             try:
                 self._emission = call()
             except BackendError as error:
-                if not error.retryable or error.is_exhausted or not retries_left:
+                if not error.retryable or error.is_exhausted or attempt == MAX_RETRIES:
                     raise
                 self.events.append(Failure(error, is_final=False, audio_time=self._inbox.end))
             else:
@@ -279,15 +260,15 @@ class Worker:
         self._is_speaking = True
         self._latencies.extend(max(0.0, self._inbox.end - token.end) for token in tokens)
         self.events.append(Commit(tokens, self._inbox.end))
-        self._call_annotator(_TRANSLATOR, methodcaller("insert_tokens", tokens))
-        if _TURN_DETECTOR in self._annotators:
+        self._annotators.insert_tokens(tokens)
+        if self._annotators.has_turn_detector:
             self._utterance_text += "".join(token.text for token in tokens)
 
     def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
         self._is_speaking = False
         self._utterance_text = ""
         self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._inbox.end))
-        self._call_annotator(_TURN_DETECTOR, methodcaller("reset"))
+        self._annotators.end_utterance()
         self._annotate(ends_utterance=True)
 
     def _catch_up_if_late(self) -> None:

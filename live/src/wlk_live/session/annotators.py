@@ -1,0 +1,105 @@
+"""Call the diarizer, translator and turn detector of a session, and switch off one that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wlk_core.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.annotators import Diarizer, Translator, TurnDetector
+    from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
+
+R = TypeVar("R")
+
+_DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
+
+
+class Annotators:
+    """
+    The annotators of one session, any of which may be absent.
+
+    One that raises is switched off for the rest of the session, because its clock no longer matches
+    the stream's.  `report_failure` is then called with the error and its kind.
+    """
+
+    def __init__(
+        self,
+        diarizer: Diarizer | None,
+        translator: Translator | None,
+        turn_detector: TurnDetector | None,
+    ) -> None:
+        kinds = {_DIARIZER: diarizer, _TRANSLATOR: translator, _TURN_DETECTOR: turn_detector}
+        self._running: dict[str, Any] = {
+            kind: annotator for kind, annotator in kinds.items() if annotator is not None
+        }
+        self.report_failure: Callable[[BackendError, str], None] = lambda _error, _kind: None
+
+    @property
+    def has_translator(self) -> bool:
+        """Whether committed text is translated."""
+        return _TRANSLATOR in self._running
+
+    @property
+    def has_turn_detector(self) -> bool:
+        """Whether a pause can end a turn."""
+        return _TURN_DETECTOR in self._running
+
+    def insert_audio(self, audio: NDArray[np.float32]) -> None:
+        """Append audio that the processor was given."""
+        self._call(_DIARIZER, lambda diarizer: diarizer.insert_audio_chunk(audio))
+        self._call(_TURN_DETECTOR, lambda detector: detector.insert_audio_chunk(audio))
+
+    def insert_silence(self, seconds: float) -> None:
+        """Advance the clock of the diarizer."""
+        self._call(_DIARIZER, lambda diarizer: diarizer.insert_silence(seconds))
+
+    def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
+        """Append committed tokens for translation."""
+        self._call(_TRANSLATOR, lambda translator: translator.insert_tokens(tokens))
+
+    def end_of_turn(self, text: str) -> float | None:
+        """Return the probability that the turn with this text is over, None if unknown."""
+        return self._call(_TURN_DETECTOR, lambda detector: float(detector.end_of_turn(text)))
+
+    def end_utterance(self) -> None:
+        """Let the turn detector begin another turn."""
+        self._call(_TURN_DETECTOR, lambda detector: detector.reset())
+
+    def speaker_spans(self, *, is_last: bool) -> list[SpeakerSpan]:
+        """Return the spans that became certain, with *is_last* all that remain."""
+        spans = self._call(_DIARIZER, lambda diarizer: list(diarizer.process_iter(is_last)))
+        return [] if spans is None else spans
+
+    def translations(self, *, ends_utterance: bool, is_last: bool) -> list[TranslatedText]:
+        """Return the translations that are done; only with *is_last* wait for the others."""
+
+        def translate(translator: Translator) -> list[TranslatedText]:
+            if is_last:
+                return list(translator.finish())
+            return list(translator.process_iter(ends_utterance))
+
+        translations = self._call(_TRANSLATOR, translate)
+        return [] if translations is None else translations
+
+    def _call(self, kind: str, call: Callable[[Any], R]) -> R | None:
+        """Call an annotator; return None if it is absent or fails."""
+        if kind not in self._running:
+            return None
+        try:
+            return call(self._running[kind])
+        except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
+            del self._running[kind]
+            failure = BackendError(
+                f"the {kind} failed: {type(error).__name__}: {error}; it is switched off, and the "
+                "transcript continues",
+                retryable=False,
+            )
+            failure.__cause__ = error
+            self.report_failure(failure, kind)
+            return None

@@ -20,7 +20,7 @@ def audio_of(turns):
     return np.concatenate([tone(voice, seconds) for voice, seconds in turns])
 
 
-def heard(diarizer, audio, *, chunk_seconds=0.5):
+def diarize(diarizer, audio, *, chunk_seconds=0.5):
     """Return all spans of *audio*, and the time at which each was returned."""
     spans, clocks = [], []
     step = round(chunk_seconds * SAMPLE_RATE)
@@ -35,7 +35,7 @@ def heard(diarizer, audio, *, chunk_seconds=0.5):
 
 def test_speakers_who_take_turns_are_found_and_found_again(diarizer):
     """Each turn has the number of its voice, in order of appearance."""
-    turns = turns_of(heard(diarizer, audio_of(TALK))[0])
+    turns = turns_of(diarize(diarizer, audio_of(TALK))[0])
 
     assert [0, 1, 0, 2, 1] == [speaker for speaker, _, _ in turns]
     bounds = [0.0, 3.0, 3.5, 6.5, 6.5, 8.5, 8.7, 11.2, 11.2, 15.2]
@@ -46,8 +46,8 @@ def test_speakers_who_take_turns_are_found_and_found_again(diarizer):
 def test_the_cut_of_the_audio_changes_nothing(chunk_seconds, networks):
     """Decisions lie on a fixed sample grid."""
     audio = audio_of(TALK)
-    expected, _ = heard(ClusteringDiarizer(networks, max_speakers=8), audio)
-    spans, _ = heard(
+    expected, _ = diarize(ClusteringDiarizer(networks, max_speakers=8), audio)
+    spans, _ = diarize(
         ClusteringDiarizer(networks, max_speakers=8), audio, chunk_seconds=chunk_seconds
     )
 
@@ -56,7 +56,7 @@ def test_the_cut_of_the_audio_changes_nothing(chunk_seconds, networks):
 
 def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
     """The delay is at most the lookahead, a hop, and the chunk of the caller."""
-    spans, clocks = heard(diarizer, audio_of(TALK), chunk_seconds=0.1)
+    spans, clocks = diarize(diarizer, audio_of(TALK), chunk_seconds=0.1)
 
     assert diarizer.max_delay == pytest.approx(2.53, abs=0.01)
     assert max(clock - span.end for span, clock in zip(spans, clocks, strict=True)) <= (
@@ -66,7 +66,7 @@ def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
 
 def test_what_was_returned_is_never_returned_again(diarizer):
     """The spans of a speaker do not overlap."""
-    spans, _ = heard(diarizer, audio_of(TALK))
+    spans, _ = diarize(diarizer, audio_of(TALK))
     for speaker in (0, 1, 2):
         own = [span for span in spans if span.speaker == speaker]
         assert own == sorted(own, key=lambda span: span.start)
@@ -102,7 +102,7 @@ def test_two_who_speak_at_once_have_spans_that_overlap(diarizer):
     """Overlapping speech is attributed to both, and changes the mean of neither."""
     audio = audio_of([(0, 4.0), (1, 4.0)])
     audio = np.concatenate((audio, tone(0, 1.0) + tone(1, 1.0), tone(1, 2.0)))
-    turns = turns_of(heard(diarizer, audio)[0])
+    turns = turns_of(diarize(diarizer, audio)[0])
 
     assert [0, 1, 0] == [speaker for speaker, _, _ in turns]
     assert [8.0, 9.0] == pytest.approx(turns[2][1:], abs=0.05)
@@ -111,14 +111,14 @@ def test_two_who_speak_at_once_have_spans_that_overlap(diarizer):
 
 def test_a_short_word_makes_no_new_speaker(diarizer):
     """Half a second of speech is too little to begin a new speaker."""
-    spans, _ = heard(diarizer, audio_of([(0, 3.0), (None, 0.4), (1, 0.5), (None, 0.4), (0, 3.0)]))
+    spans, _ = diarize(diarizer, audio_of([(0, 3.0), (None, 0.4), (1, 0.5), (None, 0.4), (0, 3.0)]))
 
     assert {0} == {span.speaker for span in spans}
 
 
 def test_eight_speakers_keep_their_numbers(diarizer):
     """This holds even after all of them were silent for longer than the window."""
-    spans, _ = heard(diarizer, audio_of([(voice, 5.0) for voice in (*range(8), *range(8))]))
+    spans, _ = diarize(diarizer, audio_of([(voice, 5.0) for voice in (*range(8), *range(8))]))
 
     assert [*range(8), *range(8)] == [speaker for speaker, _, _ in turns_of(spans)]
 
@@ -126,7 +126,7 @@ def test_eight_speakers_keep_their_numbers(diarizer):
 def test_a_speaker_beyond_the_limit_is_given_to_the_nearest(networks):
     """No new label is added."""
     diarizer = ClusteringDiarizer(networks, max_speakers=2)
-    spans, _ = heard(diarizer, audio_of([(0, 3.0), (1, 3.0), (2, 3.0)]))
+    spans, _ = diarize(diarizer, audio_of([(0, 3.0), (1, 3.0), (2, 3.0)]))
 
     assert {0, 1} == {span.speaker for span in spans}
     assert 9.0 == pytest.approx(sum(span.end - span.start for span in spans), abs=0.1)
@@ -134,17 +134,17 @@ def test_a_speaker_beyond_the_limit_is_given_to_the_nearest(networks):
 
 def test_silence_has_no_speaker(diarizer):
     """Noise that the networks do not call speech has no spans."""
-    assert [] == heard(diarizer, audio_of([(None, 8.0)]))[0]
+    assert [] == diarize(diarizer, audio_of([(None, 8.0)]))[0]
 
 
 def test_a_reset_diarizer_is_a_new_one(diarizer):
     """Numbers and the clock restart."""
     audio = audio_of(TALK)
-    first, _ = heard(diarizer, audio)
+    first, _ = diarize(diarizer, audio)
     frames = diarizer.stats.encoder_frames
     diarizer.reset()
 
-    assert first == heard(diarizer, audio)[0]
+    assert first == diarize(diarizer, audio)[0]
     assert frames == diarizer.stats.encoder_frames
     diarizer.close()
     diarizer.close()
@@ -156,7 +156,7 @@ def test_inserting_runs_no_model_and_keeps_a_copy(diarizer, networks):
     diarizer.insert_audio_chunk(audio)
     audio[:] = 0
 
-    assert [] == networks.heard
+    assert [] == networks.seconds
     assert [[0, 0.0, pytest.approx(5.0, abs=0.02)]] == turns_of(diarizer.process_iter(is_last=True))
 
 
@@ -164,11 +164,11 @@ def test_work_and_state_are_those_of_ten_seconds(diarizer, networks):
     """Every minute costs the same, and no audio older than a window is kept."""
     work, kept = [], []
     for _ in range(4):
-        networks.heard.clear()
+        networks.seconds.clear()
         for chunk in np.array_split(audio_of([(0, 15.0), (1, 15.0)] * 2), 60):
             diarizer.insert_audio_chunk(chunk)
             diarizer.process_iter()
-        work.append(sum(networks.heard))
+        work.append(sum(networks.seconds))
         kept.append(len(diarizer._audio) + diarizer._past.size)
 
     assert work[1] == pytest.approx(work[3], rel=0.05)

@@ -6,7 +6,7 @@ import wave
 
 import numpy as np
 import pytest
-from test_diarizer import audio_of, heard
+from test_diarizer import audio_of, diarize
 from tone_voices import tone, turns_of
 
 from wlk_core.plugins import OptionError
@@ -33,7 +33,7 @@ def test_speakers_who_are_enrolled_have_their_names(networks, folder):
     """They have names from their first span on; others are numbered in order of appearance."""
     diarizer = ClusteringDiarizer(networks, max_speakers=8, voices=enroll(networks, folder))
     talk = [(1, 3.0), (5, 3.0), (3, 3.0), (0, 3.0), (1, 3.0), (3, 2.0)]
-    turns = turns_of(heard(diarizer, audio_of(talk))[0])
+    turns = turns_of(diarize(diarizer, audio_of(talk))[0])
 
     assert [0, "bo", "ann", 1, 0, "ann"] == [speaker for speaker, _, _ in turns]
 
@@ -41,7 +41,7 @@ def test_speakers_who_are_enrolled_have_their_names(networks, folder):
 def test_a_stranger_is_never_the_nearest_of_the_enrolled(networks, folder):
     """A word too short to begin a new speaker is not attributed to an enrolled one either."""
     diarizer = ClusteringDiarizer(networks, max_speakers=1, voices=enroll(networks, folder))
-    spans, _ = heard(diarizer, audio_of([(0, 0.6), (None, 1.0), (3, 3.0), (1, 3.0)]))
+    spans, _ = diarize(diarizer, audio_of([(0, 0.6), (None, 1.0), (3, 3.0), (1, 3.0)]))
 
     assert [0, "ann", 0] == [speaker for speaker, _, _ in turns_of(spans)]
 
@@ -59,10 +59,10 @@ def test_a_folder_without_recordings_is_refused(networks, tmp_path):
         enroll(networks, tmp_path / "none")
 
 
-def test_the_recordings_are_not_changed_by_what_is_heard(networks, folder):
+def test_the_recordings_are_not_changed_by_a_stream(networks, folder):
     """Streams share the embeddings of recordings."""
     voices = enroll(networks, folder)
     before = [voice.embedding.copy() for voice in voices]
-    heard(ClusteringDiarizer(networks, max_speakers=8, voices=voices), audio_of([(3, 9.0)]))
+    diarize(ClusteringDiarizer(networks, max_speakers=8, voices=voices), audio_of([(3, 9.0)]))
 
     assert all(map(np.array_equal, before, [voice.embedding for voice in voices]))

@@ -34,15 +34,15 @@ class ToneNetworks:
     """
     Detect which tones sound, and number the first three of each window in order of appearance.
 
-    `heard` has the seconds of audio of each call, so that tests can count the work.
+    `seconds` has the seconds of audio of each call, so that tests can count the work.
     """
 
     def __init__(self):
-        self.heard = []
+        self.seconds = []
 
     def segment(self, audio):
         """Return the local speakers in each frame."""
-        self.heard.append(len(audio) / SAMPLE_RATE)
+        self.seconds.append(len(audio) / SAMPLE_RATE)
         frames = audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
         sounding = self._powers(frames) > 0.02
         voices = sorted(np.flatnonzero(sounding.any(axis=0)), key=lambda v: sounding[:, v].argmax())
@@ -53,7 +53,7 @@ class ToneNetworks:
 
     def embed(self, audio):
         """Return the amplitudes of the voices, with length 1."""
-        self.heard.append(len(audio) / SAMPLE_RATE)
+        self.seconds.append(len(audio) / SAMPLE_RATE)
         frames = audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
         powers = self._powers(frames).sum(axis=0)
         return powers / np.linalg.norm(powers)

@@ -40,7 +40,7 @@ def checkpoint(tmp_path_factory):
     return folder
 
 
-def heard(diarizer, *, step=8_000):
+def diarize(diarizer, *, step=8_000):
     """Return all spans of the audio, inserted in chunks of *step* samples, and all scores."""
     spans, chunks, score = [], [], diarizer._network.score
     keep = lambda *given: chunks.append(score(*given)) or chunks[-1]  # noqa: E731 -- it is short
@@ -66,7 +66,7 @@ def test_the_probabilities_are_those_of_transformers_own_streaming(checkpoint, m
         output = model(**inputs, speaker_cache=output and output.speaker_cache)
         expected += output.logits[0].sigmoid().tolist()
         size = processor.num_samples_per_audio_chunk
-    _, chunks = heard(load(checkpoint, latency=mode, dtype="float32"))
+    _, chunks = diarize(load(checkpoint, latency=mode, dtype="float32"))
     found = np.concatenate([chunk[0] for chunk in chunks])
 
     assert output.speaker_cache.is_compressed
@@ -80,16 +80,16 @@ def test_the_cut_of_the_audio_changes_no_span(checkpoint, step):
     first, second = load(checkpoint, latency="low"), load(checkpoint, latency="low")
 
     assert first._network is second._network
-    expected, _ = heard(first)
+    expected, _ = diarize(first)
     assert len({span.speaker for span in expected}) > 1
-    assert expected == heard(second, step=step)[0]
+    assert expected == diarize(second, step=step)[0]
 
 
 def test_work_and_state_do_not_grow(checkpoint):
     """The network gets its cache, its queue, and a chunk with its look-ahead."""
     diarizer = load(checkpoint, latency="low", dtype="float32")
-    work = [diarizer.stats.encoder_frames for _ in range(3) if heard(diarizer)]
-    _, chunks = heard(diarizer)
+    work = [diarizer.stats.encoder_frames for _ in range(3) if diarize(diarizer)]
+    _, chunks = diarize(diarizer)
     tensors = [kept for kept in vars(chunks[-1][1]).values() if torch.is_tensor(kept)]
 
     assert work[2] - work[1] == pytest.approx(work[1] - work[0], rel=0.03)

@@ -122,26 +122,29 @@ class ClusteringDiarizer:
         count = len(self._audio) // FRAME_SAMPLES
         audio = self._audio[-count * FRAME_SAMPLES :]
         start = end - count  # frame at which the window begins
-        lo, hi = max(0, first - start), until - start
+        # Frames of the window that are decided here; those before have their labels.
+        window_first, window_end = max(0, first - start), until - start
         labels = np.zeros((count, self._max_speakers), dtype=np.bool_)
-        labels[:lo] = self._past[_WINDOW - lo :]
+        labels[:window_first] = self._past[_WINDOW - window_first :]
         window = _Window(
             frames=audio.reshape(count, FRAME_SAMPLES),
             active=self._networks.segment(audio),
             labels=labels,
-            decided=lo,
+            decided=window_first,
         )
         self._count(len(audio))
         for turn in _turns(window.active):
-            if turn.begin < hi and turn.end > lo:
+            if turn.begin < window_end and turn.end > window_first:
                 speaker = self._speaker_of(turn, window)
                 if speaker is not None:
-                    labels[max(turn.begin, lo) : min(turn.end, hi), speaker] = True
-        self._past = np.concatenate((self._past, labels[lo:hi]))[-_WINDOW:]
+                    begin, end_of_turn = max(turn.begin, window_first), min(turn.end, window_end)
+                    labels[begin:end_of_turn, speaker] = True
+        decided = labels[window_first:window_end]
+        self._past = np.concatenate((self._past, decided))[-_WINDOW:]
         return [
             span
             for speaker in range(len(self._speakers))
-            for span in self._spans(speaker, labels[lo:hi, speaker], first)
+            for span in self._spans(speaker, decided[:, speaker], first)
         ]
 
     def _speaker_of(self, turn: _Turn, window: _Window) -> int | None:

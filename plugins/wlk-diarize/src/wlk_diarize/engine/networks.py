@@ -99,8 +99,12 @@ def _open(path: Path, shape: tuple[int, ...], classes: int | None = None) -> Any
             f"{path} is not a model that takes float32{list(shape)}: {error}; give a folder with "
             "segmentation.onnx and embedding.onnx, or leave the model out for the published ones"
         ) from error
-    if len(output) != (2 if classes is None else 3) or output[-1] != (classes or output[-1]):
-        expected = "[1, d]" if classes is None else f"[1, frames, {classes}]"
+    if classes is None:
+        expected, dimensions = "[1, d]", 2
+    else:
+        expected, dimensions = f"[1, frames, {classes}]", 3
+    is_expected = len(output) == dimensions and classes in (None, output[-1])
+    if not is_expected:
         raise ModelNotFoundError(f"{path}: expected an output of {expected}, got {list(output)}")
     return session
 

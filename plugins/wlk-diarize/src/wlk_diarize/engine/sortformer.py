@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, SpeakerSpan, WorkCounters
+from wlk_frameworks.features import true_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,8 +137,8 @@ class SortformerDiarizer:
         self._audio = self._audio[self._scored * HOP - FFT // 2 - self._received :]
         runs = []
         for output, scores in enumerate(probabilities.T):
-            edges = np.flatnonzero(np.diff(scores > self._threshold, prepend=False, append=False))
-            for begin, end in (first + edges).reshape(-1, 2).tolist():
+            for run_begin, run_end in true_runs(scores > self._threshold):
+                begin, end = first + run_begin, first + run_end
                 turn = self._turns.get(output)
                 if turn is None or begin - turn.end > _GAP:
                     turn = self._turns[output] = _Turn(begin, returned=begin)

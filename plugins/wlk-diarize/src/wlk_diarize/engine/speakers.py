@@ -94,8 +94,9 @@ class Speakers:
     def _similarity(self, embedding: NDArray[np.float32], seconds: float) -> Floats:
         if not self._sums:
             return np.zeros(0)
-        sums, heard = np.array(self._sums), np.array(self._seconds)
+        sums, known_seconds = np.array(self._sums), np.array(self._seconds)
         cosines = sums @ embedding / np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
-        expected = heard / (heard + _HALF_SECONDS) * seconds / (seconds + _HALF_SECONDS)
+        expected = known_seconds / (known_seconds + _HALF_SECONDS)
+        expected = expected * seconds / (seconds + _HALF_SECONDS)
         similarity: Floats = cosines / np.sqrt(expected)
         return similarity

@@ -7,6 +7,7 @@ Only commands read them; `load_backend` and the rest of the API take explicit ar
 from __future__ import annotations
 
 from contextlib import contextmanager
+from enum import IntEnum
 import os
 from pathlib import Path
 import re
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 OPTION_VARIABLE = "WLK_OPTION_"  #: prefix of a variable that sets an option
 
-_FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank takes precedence
-
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -43,10 +42,19 @@ class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     options: dict[str, dict[str, Any]] = {}  # each backend checks its own values
 
 
+class _Rank(IntEnum):
+    """Where a setting comes from; the lower one takes precedence."""
+
+    FLAG = 0
+    VARIABLE = 1
+    FILE = 2
+    DEFAULT = 3
+
+
 @attrs.frozen
 class _Setting:
     value: Any = None
-    rank: int = _DEFAULT
+    rank: _Rank = _Rank.DEFAULT
     origin: str | None = None  # its name in messages; None for a flag
 
 
@@ -94,14 +102,14 @@ def choose_settings(
     if policy is not None:
         pairs = [*pairs, f"policy={policy}"]
     options = {
-        name: _Setting(value, _FILE, _origin("options", spec.name, name))
+        name: _Setting(value, _Rank.FILE, _origin("options", spec.name, name))
         for name, value in config.options.get(spec.name, {}).items()
     }
     for variable, value in os.environ.items():
         if variable.startswith(OPTION_VARIABLE) and value:
             name = variable.removeprefix(OPTION_VARIABLE).lower()
-            options[name] = _Setting(value, _VARIABLE, variable)
-    options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
+            options[name] = _Setting(value, _Rank.VARIABLE, variable)
+    options |= {name: _Setting(value, _Rank.FLAG) for name, value in parse_pairs(pairs).items()}
     chosen_language = _choose("language", language, config)
     is_detected = chosen_language.value is None or chosen_language.value.lower() == AUTO
     code = None if is_detected else find_language(chosen_language.value, spec.languages)
@@ -193,12 +201,12 @@ def _read_text(path: Path) -> str:
 
 def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
     if flag is not None:
-        return _Setting(flag, _FLAG)
+        return _Setting(flag, _Rank.FLAG)
     variable = f"WLK_{name.upper()}"
     if value := os.environ.get(variable):
-        return _Setting(value, _VARIABLE, variable)
+        return _Setting(value, _Rank.VARIABLE, variable)
     if value := getattr(config, name):
-        return _Setting(value, _FILE, _origin(name))
+        return _Setting(value, _Rank.FILE, _origin(name))
     return _Setting()
 
 
@@ -207,11 +215,16 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
     # may contain options of several policies.
     policies_of = {option.name: option.policies for option in spec.all_options}
     policy = settings.get("policy", _Setting())
-    chosen_policy = {} if policy.value is None else {"policy": policy.value}
-    values = {}
-    for name, setting in sorted(settings.items(), key=lambda item: item[0] != "policy"):
-        policies = policies_of.get(name) or (policy.value,)
-        if policy.rank < setting.rank and policy.value not in policies:
+    values: dict[str, Any] = {}
+    if policy.value is not None:
+        with _errors_from(policy.origin):
+            spec.split_options({"policy": policy.value})
+        values["policy"] = policy.value
+    chosen_policy = dict(values)
+    for name, setting in settings.items():
+        policies = policies_of.get(name, ())
+        is_void = bool(policies) and policy.value not in policies and policy.rank < setting.rank
+        if name == "policy" or is_void:
             continue
         with _errors_from(setting.origin):
             spec.split_options(chosen_policy | {name: setting.value})

@@ -28,7 +28,9 @@ class TranslatorChoice:
     @classmethod
     def of(cls, registry: Registry, flags: dict[str, Any]) -> Self | None:
         """Pop the translation flags from *flags*; return None if no translation is wanted."""
-        target, name, pairs = map(flags.pop, ("translate_to", "translator", "translator_pairs"))
+        target = flags.pop("translate_to")
+        name = flags.pop("translator")
+        pairs = flags.pop("translator_pairs")
         if target is None:
             if name or pairs:
                 raise OptionError("a translator needs a language: --translate-to LANG")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -116,12 +115,15 @@ def segments_with_tokens(
 
 def srt_text(tokens: Iterable[ASRToken]) -> str:
     """Return the content of a SubRip file with *tokens*; empty without tokens."""
-    return "".join(map(srt_cue, itertools.count(1), segments_from_tokens(tokens)))
+    segments = segments_from_tokens(tokens)
+    return "".join(srt_cue(number, segment) for number, segment in enumerate(segments, 1))
 
 
 def vtt_text(tokens: Iterable[ASRToken]) -> str:
     """Return the content of a WebVTT file with *tokens*; only the header without tokens."""
-    return VTT_HEADER + "".join(map(vtt_cue, itertools.count(1), segments_from_tokens(tokens)))
+    segments = segments_from_tokens(tokens)
+    cues = [vtt_cue(number, segment) for number, segment in enumerate(segments, 1)]
+    return VTT_HEADER + "".join(cues)
 
 
 def text_cue(number: int, segment: Segment) -> str:
@@ -152,7 +154,9 @@ def vtt_cue(number: int, segment: Segment) -> str:
 
 
 def _lines(segment: Segment) -> list[str]:
-    return [segment.text, *([segment.translation] if segment.translation else [])]
+    if not segment.translation:
+        return [segment.text]
+    return [segment.text, segment.translation]
 
 
 def _escaped(text: str) -> str:
@@ -181,8 +185,9 @@ def token_record(token: ASRToken) -> dict[str, Any]:
 def segment_record(segment: Segment) -> dict[str, Any]:
     """Return a caption as a JSON record, with its translation if it has one."""
     record = span_record(segment) | {"text": segment.text, "speaker": segment.speaker}
-    translation = segment.translation
-    return record if translation is None else record | {"translation": translation}
+    if segment.translation is not None:
+        record["translation"] = segment.translation
+    return record
 
 
 def translation_record(text: TranslatedText) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import metadata
-from itertools import chain
 import platform
 import sys
 from typing import TYPE_CHECKING
@@ -40,7 +39,7 @@ def doctor(*, fast: bool) -> int:
         echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
     results = {spec.name: check_backend(spec) for spec in checked}
     broken = [name for name, (state, _) in results.items() if state == "broken"]
-    works = len(broken) < len(usable)
+    is_any_usable = len(broken) < len(usable)
 
     python = f"Python {platform.python_version()}, {platform.platform()}"
     facts = [
@@ -49,12 +48,19 @@ def doctor(*, fast: bool) -> int:
         ("config", f"{config_path()}{'' if config_path().exists() else ' (does not exist)'}"),
         ("models", str(cache_directory())),
     ]
-    installs = [*map(missing_requirements, specs), known_plugins("backend")]
-    step = "wlk-core demo" if works else next(chain(*(each.values() for each in installs)))
+    next_command = "wlk-core demo" if is_any_usable else _first_install(registry)
     default = _default(registry)
-    echo(f"{table(facts)}\n\n{listing(registry, default, results)}\n\nnext  {step}")
-    faulty = any(map(registry.fault, registry.plugins()))
-    return 0 if default and works and not broken and not faulty else 1
+    echo(f"{table(facts)}\n\n{listing(registry, default, results)}\n\nnext  {next_command}")
+    has_faults = any(registry.fault(plugin) is not None for plugin in registry.plugins())
+    return 0 if default and is_any_usable and not broken and not has_faults else 1
+
+
+def _first_install(registry: Registry) -> str:
+    """Return the command that makes an installed backend usable, or that installs one."""
+    for spec in registry.specs():
+        if missing := missing_requirements(spec):
+            return next(iter(missing.values()))
+    return next(iter(known_plugins("backend").values()))
 
 
 def _default(registry: Registry) -> str | None:

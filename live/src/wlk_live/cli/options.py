@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import reduce
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +23,14 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
-    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
+    """Return a decorator that adds *options* to a command, in their order."""
+
+    def add_options(command: F) -> F:
+        for option in reversed(options):  # as if each stood above the command
+            command = option(command)
+        return command
+
+    return add_options
 
 
 #: Adds the options that choose a translator; `TranslatorChoice` resolves their values.

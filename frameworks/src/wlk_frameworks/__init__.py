@@ -1,1 +1,1 @@
-"""What plugins share on torch, MLX and CTranslate2; each module imports its framework alone."""
+"""What plugins share; each framework is imported by its own modules alone."""

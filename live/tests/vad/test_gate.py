@@ -171,8 +171,8 @@ def test_no_speech_frame_is_removed_nor_its_margins(script, lengths):
     hang_over = round(lengths["rest"] * FRAME * 3 / 4)
     for frame, probability in enumerate(script):
         if probability >= 0.5:
-            start, stop = frame * FRAME - pre_roll, (frame + 1) * FRAME + hang_over
-            assert passed_on[max(0, start) : stop].all()
+            start, end = frame * FRAME - pre_roll, (frame + 1) * FRAME + hang_over
+            assert passed_on[max(0, start) : end].all()
 
 
 def test_an_hour_of_silence_is_not_kept():
@@ -191,7 +191,7 @@ def test_an_utterance_that_the_caller_ends_is_passed_on_whole(script, tail, leng
     first, second = audio[: at * FRAME + 7], audio[at * FRAME + 7 :]
     silence_gate = gate(**lengths)
     events = silence_gate.push(first)
-    was_silent = silence_gate._is_silent
+    was_silent = silence_gate._state.name == "SILENCE"
     events += silence_gate.cut()
     passed_on = sum(len(event.samples) for event in events if isinstance(event, SpeechAudio))
     removed = sum(

@@ -173,11 +173,13 @@ class _Recording:
     @property
     def seconds(self) -> float | None:
         # The length of the audio track, else of the whole container.
-        length, seconds = self._container.duration, -1.0
-        if self._stream.duration is not None and self._stream.time_base is not None:
-            seconds = float(self._stream.duration * self._stream.time_base)
-        elif length is not None:
-            seconds = length / _AV_TIME_BASE
+        track, container = self._stream, self._container
+        if track.duration is not None and track.time_base is not None:
+            seconds = float(track.duration * track.time_base)
+        elif container.duration is not None:
+            seconds = container.duration / _AV_TIME_BASE
+        else:
+            return None
         return seconds if seconds >= 0 else None  # a damaged header may have a negative length
 
     def pieces(self) -> Iterator[_Piece]:
@@ -194,7 +196,8 @@ class _Recording:
                 else:
                     yield piece
         if last is not None:
-            yield last._replace(samples=last.samples[: round(seconds * last.rate) or None])
+            length = round(seconds * last.rate)
+            yield last._replace(samples=last.samples[:length]) if length else last
         self._check_end()
 
     def _packets(self) -> Iterator[Packet[AudioStream]]:

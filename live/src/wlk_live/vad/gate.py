@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -80,6 +81,12 @@ class GateParameters:
         return (self.silence_seconds - self.pre_roll) * (1 - _HANG_OVER_SHARE)
 
 
+class _State(Enum):
+    START = "no speech yet, and not quiet for long enough to be a silence"
+    SPEECH = "speech, or quiet that may turn out to be a pause in it"
+    SILENCE = "a silence that is certain"
+
+
 class SilenceGate:
     """
     Remove long silences from a stream and report their exact length in samples.
@@ -113,9 +120,8 @@ class SilenceGate:
         self._position = 0  # end of the last frame classified
         self._quiet_from = 0  # where silence begins unless speech follows
         self._speech_end = 0  # end of the last frame of speech
-        self._is_speaking = False
+        self._state = _State.START
         self._has_speech = False  # whether speech was detected since the last silence or cut
-        self._is_silent = False  # whether a silence is certain
         self._silence_start = 0
 
     @property
@@ -141,9 +147,10 @@ class SilenceGate:
         if len(rest):
             missing = self._detector.frame_samples - len(rest)
             self._classify(len(rest), self._detector(np.pad(rest, (0, missing))), events)
-        if not self._is_silent and self._position - self._quiet_from >= self._min_silence:
+        is_long = self._position - self._quiet_from >= self._min_silence
+        if self._state is not _State.SILENCE and is_long:
             self._begin_silence(events)
-        if self._is_silent:
+        if self._state is _State.SILENCE:
             events.append(SilenceEnded(self._silence_start, self._position))
         else:
             self._pass_on(self._position, events)
@@ -158,7 +165,7 @@ class SilenceGate:
         hang-over belongs to the utterance that was ended.
         """
         events: list[GateEvent] = []
-        if not self._is_silent:
+        if self._state is not _State.SILENCE:
             self._position += len(self._unclassified())
             self._pass_on(self._position, events)
             self._quiet_from = self._position
@@ -173,7 +180,7 @@ class SilenceGate:
         after the audio that was passed on; a silence that is already certain continues.
         """
         events: list[GateEvent] = []
-        if not self._is_silent and self._decided > 0:
+        if self._state is not _State.SILENCE and self._decided > 0:
             self._quiet_from = self._decided
             self._begin_silence(events)
         return events
@@ -181,7 +188,7 @@ class SilenceGate:
     def skip(self, samples: int) -> list[GateEvent]:
         """Skip *samples* that were not captured: they count as silence, and end an utterance."""
         events = self.cut()
-        if not self._is_silent:
+        if self._state is not _State.SILENCE:
             self._quiet_from = self._position
             self._begin_silence(events)
         self._position += len(self._unclassified()) + samples
@@ -192,7 +199,7 @@ class SilenceGate:
     @property
     def quiet_seconds(self) -> float:
         """Seconds since the last frame of speech while no silence is certain, else 0."""
-        if self._is_silent or not self._is_speaking:
+        if self._state is not _State.SPEECH:
             return 0.0
         return (self._position - self._speech_end) / SAMPLE_RATE
 
@@ -202,15 +209,17 @@ class SilenceGate:
     def _classify(self, samples: int, probability: float, events: list[GateEvent]) -> None:
         start = self._position
         self._position += samples
-        if probability >= (self._quiet_threshold if self._is_speaking else self._threshold):
-            if self._is_silent:
+        is_speaking = self._state is _State.SPEECH
+        if probability >= (self._quiet_threshold if is_speaking else self._threshold):
+            if self._state is _State.SILENCE:
                 self._decided = max(self._decided, start - self._pre_roll)
                 events.append(SilenceEnded(self._silence_start, self._decided))
-            self._is_speaking, self._is_silent, self._has_speech = True, False, True
+            self._state = _State.SPEECH
+            self._has_speech = True
             self._speech_end = self._position
             self._quiet_from = self._position + self._hang_over
             self._pass_on(self._position, events)
-        elif self._is_silent:
+        elif self._state is _State.SILENCE:
             self._decided = max(self._decided, self._position - self._pre_roll)
         else:
             self._pass_on(min(self._position, self._quiet_from), events)
@@ -220,7 +229,8 @@ class SilenceGate:
     def _begin_silence(self, events: list[GateEvent]) -> None:
         if self._quiet_from > 0:  # a stream begins in silence, so no silence starts at sample 0
             events.append(SilenceStarted(self._quiet_from))
-        self._is_speaking, self._is_silent, self._has_speech = False, True, False
+        self._state = _State.SILENCE
+        self._has_speech = False
         self._silence_start = self._quiet_from
         self._decided = max(self._decided, self._position - self._pre_roll)
 

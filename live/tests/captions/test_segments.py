@@ -69,8 +69,8 @@ def test_a_text_without_spaces_ends_by_its_length():
 )
 def test_a_caption_begins_at_no_part_of_a_word_or_a_character(before, after):
     """A token that continues a word or a character stays in the caption beyond its limit."""
-    room = COLUMNS - column_count(before)
-    texts = [*"天" * (room // 2), *" " * (room % 2), before, after, "天"]
+    columns = COLUMNS - column_count(before)
+    texts = [*"天" * (columns // 2), *" " * (columns % 2), before, after, "天"]
 
     assert ["".join(texts[:-1]), "天"] == captions(texts, step=0.01)
 

@@ -22,8 +22,9 @@ _ZERO_WIDTH_SPACE = "\u200b"
 
 def column_count(text: str) -> int:
     """Return the width of *text* in columns: wide characters take 2, combining marks 0."""
-    visible = [c for c in text if unicodedata.category(c) not in _NO_WIDTH]
-    return len(visible) + sum(unicodedata.east_asian_width(c) in "WF" for c in visible)
+    visible = [letter for letter in text if unicodedata.category(letter) not in _NO_WIDTH]
+    wide = [letter for letter in visible if unicodedata.east_asian_width(letter) in "WF"]
+    return len(visible) + len(wide)
 
 
 def may_divide(before: str, after: str) -> bool:

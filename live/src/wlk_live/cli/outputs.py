@@ -52,9 +52,9 @@ class LiveView:
             self._speaker = f"  {event.span.speaker}"
         clock = timedelta(seconds=int(event.audio_time))
         position = printable(f"{clock}{self._title}{self._speaker}")
-        room = shutil.get_terminal_size().columns - column_count(position) - 3
-        words = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[-room:]
-        while words and column_count(words) > room:  # some characters take two columns
+        columns = shutil.get_terminal_size().columns - column_count(position) - 3
+        words = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[-columns:]
+        while words and column_count(words) > columns:  # some characters take two columns
             words = words[1:]
         final = max(0, len(words) - len(self._hypothesis))
         self.draw(f"{position}  {words[:final]}{click.style(words[final:], dim=True)}")

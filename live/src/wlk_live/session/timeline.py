@@ -99,8 +99,11 @@ class Timeline:
         """All lines so far, rebuilt from all events."""
         lines = list(self._untranslated())
         text_lines = [line for line in lines if isinstance(line, TextLine)]
-        translated = iter(with_translations(text_lines, self.translations))
-        return tuple(next(translated) if isinstance(line, TextLine) else line for line in lines)
+        places = [place for place, line in enumerate(lines) if isinstance(line, TextLine)]
+        translated = with_translations(text_lines, self.translations)
+        for place, line in zip(places, translated, strict=True):
+            lines[place] = line
+        return tuple(lines)
 
     def _untranslated(self) -> Iterator[Line]:
         builder, pauses = SegmentBuilder(), self._pauses

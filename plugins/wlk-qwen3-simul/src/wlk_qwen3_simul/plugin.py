@@ -65,9 +65,8 @@ _OPTIONS = (
 _IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm64"
 
 
-def _spec(framework: str, device: Option, **fields: Any) -> BackendSpec:
-    """Return the spec of either backend; wlk-qwen3-simul[FRAMEWORK] installs its requirements."""
-    requirements = fields.pop("requires")
+def _spec(framework: str, device: Option, *, requires: Iterable[str], **fields: Any) -> BackendSpec:
+    """Return the spec of either backend; wlk-qwen3-simul[FRAMEWORK] installs what it *requires*."""
     return BackendSpec(
         api=1,
         load=f"wlk_qwen3_simul.{framework}.backend:load",
@@ -89,7 +88,7 @@ def _spec(framework: str, device: Option, **fields: Any) -> BackendSpec:
         max_delay=3.0,
         # For the digits checkpoint in the speech tier, on either framework.
         bounds={"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12},
-        requires=dict.fromkeys(requirements, f"pip install 'wlk-qwen3-simul[{framework}]'"),
+        requires=dict.fromkeys(requires, f"pip install 'wlk-qwen3-simul[{framework}]'"),
         **fields,
     )
 

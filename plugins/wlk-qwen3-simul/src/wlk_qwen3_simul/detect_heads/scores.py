@@ -62,7 +62,8 @@ class Scores:
         """
         peaks = attention.argmax(axis=-1)
         middles = token_seconds(attention.shape[-1]).mean(axis=1)
-        starts, ends = np.array(spans).reshape(-1, 2, 1).swapaxes(0, 1)
+        bounds = np.array(spans).reshape(-1, 2)
+        starts, ends = bounds[:, :1], bounds[:, 1:]
         is_hit = (middles >= starts - TOLERANCE) & (middles <= ends + TOLERANCE)
         number = np.arange(len(is_hit))
         self.hits["predict"] += np.count_nonzero(is_hit[number, peaks[:, :, :-1]], axis=-1)

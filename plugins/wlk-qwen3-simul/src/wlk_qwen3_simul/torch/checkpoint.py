@@ -167,11 +167,12 @@ def _check_keys(directory: Path, report: dict[str, Any]) -> None:
         "mismatched_keys": "of another shape",
         "error_msgs": "unreadable",
     }
-    faults = [
-        f"{len(keys)} {claim} ({', '.join(keys[:2])}{', ...' if keys[2:] else ''})"
-        for kind, claim in claims.items()
-        if (keys := sorted({str(key) for key in report.get(kind) or ()}))
-    ]
+    faults = []
+    for kind, claim in claims.items():
+        keys = sorted({str(key) for key in report.get(kind) or ()})
+        if keys:
+            more = ", ..." if len(keys) > len(keys[:2]) else ""
+            faults.append(f"{len(keys)} {claim} ({', '.join(keys[:2])}{more})")
     if faults:
         raise ModelNotFoundError(
             f"the weights in {directory} do not fit its config.json: {'; '.join(faults)}; "

@@ -86,15 +86,11 @@ class _PaddedCrossKeysValues:
 
     @classmethod
     def of(cls, streams: Sequence[CrossKeysValues]) -> _PaddedCrossKeysValues:
-        layers = [
-            tuple(
-                pad_sequence([part[0].transpose(0, 1) for part in parts], batch_first=True)
-                .transpose(1, 2)
-                .contiguous()
-                for parts in zip(*streams_of_layer, strict=True)
-            )
-            for streams_of_layer in zip(*(stream.cross_kv for stream in streams), strict=True)
-        ]
+        layers: list[KeysValues] = []
+        for layer in range(len(streams[0].cross_kv)):
+            keys = _padded([stream.cross_kv[layer][0] for stream in streams])
+            values = _padded([stream.cross_kv[layer][1] for stream in streams])
+            layers.append((keys, values))
         device = layers[0][0].device
         frames = torch.tensor([stream.frames for stream in streams], device=device)
         longest = max(stream.frames for stream in streams)
@@ -102,9 +98,15 @@ class _PaddedCrossKeysValues:
         is_padded = min(stream.frames for stream in streams) < longest
         return cls(
             streams=tuple(streams),
-            layers=tuple((keys, values) for keys, values in layers),
+            layers=tuple(layers),
             mask=mask[:, None, None] if is_padded else None,
         )
+
+
+def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Stack [1, heads, frames, head size] of each stream, with zeros after the shorter ones."""
+    frames_first = [part[0].transpose(0, 1) for part in parts]
+    return pad_sequence(frames_first, batch_first=True).transpose(1, 2).contiguous()
 
 
 class TorchBatch:

@@ -99,7 +99,7 @@ def test_the_pods_of_ray_run_the_image_of_its_container_file():
 
 def test_ray_accepts_the_configuration():
     """Ray's own schema accepts it, and the deployment has the name that `build` gives it."""
-    schema = pytest.importorskip("ray.serve.schema", reason="runs in the session: nox -s ray")
+    schema = pytest.importorskip("ray.serve.schema", reason="runs in: nox -s 'clients(ray)'")
     from wlk_serve.ray import build  # noqa: PLC0415 -- with Ray only
 
     config = schema.ServeDeploySchema.model_validate(yaml.safe_load(RAY["serveConfigV2"]))

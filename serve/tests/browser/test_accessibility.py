@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("playwright", reason="needs: pip install playwright")
 pytest.importorskip("faster_whisper")
 
-AXE = os.environ.get("WLK_AXE", "")  # path of axe.min.js, which nox -s browser fetches
+AXE = os.environ.get("WLK_AXE", "")  # path of axe.min.js, which nox -s 'clients(browser)' fetches
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not AXE, reason="needs axe-core; run: nox -s browser"),
+    pytest.mark.skipif(not AXE, reason="needs axe-core; run: nox -s 'clients(browser)'"),
 ]
 THEMES = ("light", "dark", "contrast")
 SPOKEN = """async () => {

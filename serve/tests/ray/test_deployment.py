@@ -13,8 +13,8 @@ import urllib.request
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="runs in the session: nox -s ray")
-pytest.importorskip("wlk_realtime", reason="runs in the session: nox -s ray")
+ray = pytest.importorskip("ray", reason="runs in: nox -s 'clients(ray)'")
+pytest.importorskip("wlk_realtime", reason="runs in: nox -s 'clients(ray)'")
 
 from ray import serve  # noqa: E402 -- after the skip
 from ray.serve.context import _get_global_client  # noqa: E402
@@ -24,7 +24,7 @@ from websockets.sync.client import connect  # noqa: E402
 
 from wlk_conformance.testing import CodedToken, encode, partition  # noqa: E402
 from wlk_core import load_backend  # noqa: E402
-from wlk_live.session import Commit  # noqa: E402
+from wlk_live import Commit, stream  # noqa: E402
 from wlk_serve.ray import build  # noqa: E402
 
 REPLICAS = 2
@@ -91,7 +91,7 @@ def transcribe(backend, audio, before=lambda _chunk: None):
             yield chunk
 
     tokens = []
-    for event in backend.stream(chunks(), vad=False):
+    for event in stream(backend, chunks(), vad=False):
         if isinstance(event, Commit):
             tokens += event.tokens
     return [(token.text, round(token.start, 3), round(token.end, 3)) for token in tokens]

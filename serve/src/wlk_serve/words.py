@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_core.processor import EPS
 from wlk_core.streaming.words import joined
-from wlk_live.captions.segments import round_seconds
+from wlk_live.records import round_seconds
 from wlk_live.session import Commit, SpeakerTurn, Timeline
 from wlk_live.session.timeline import TextLine
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -13,7 +13,7 @@ from wlk_live.captions.line_breaks import binds_to, column_count, continues_char
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wlk_core.tokens import ASRToken, Silence, TranslatedText
+    from wlk_core.tokens import ASRToken
 
 VTT_HEADER = "WEBVTT\n\n"
 
@@ -170,36 +170,3 @@ def _stamp(seconds: float, point: str) -> str:
     hours, minutes = divmod(minutes, 60)
     whole, milliseconds = divmod(milliseconds, 1000)
     return f"{hours:02}:{minutes:02}:{whole:02}{point}{milliseconds:03}"
-
-
-def token_record(token: ASRToken) -> dict[str, Any]:
-    """Return a token as a JSON record."""
-    return span_record(token) | {
-        "text": token.text,
-        "probability": None if token.probability is None else round(token.probability, 4),
-        "speaker": token.speaker,
-        "language": token.detected_language,
-    }
-
-
-def segment_record(segment: Segment) -> dict[str, Any]:
-    """Return a caption as a JSON record, with its translation if it has one."""
-    record = span_record(segment) | {"text": segment.text, "speaker": segment.speaker}
-    if segment.translation is not None:
-        record["translation"] = segment.translation
-    return record
-
-
-def translation_record(text: TranslatedText) -> dict[str, Any]:
-    """Return a translation as a JSON record."""
-    return span_record(text) | {"text": text.text, "language": text.language}
-
-
-def span_record(span: Silence | ASRToken | Segment | TranslatedText) -> dict[str, Any]:
-    """Return start and end as a JSON record, in rounded seconds."""
-    return {"start": round_seconds(span.start), "end": round_seconds(span.end)}
-
-
-def round_seconds(time: float) -> float:
-    """Round a time to a tenth of a millisecond; a sample lasts 62.5 microseconds."""
-    return round(time, 4)

@@ -13,15 +13,18 @@ from wlk_core.untrusted import ACTIVE, plain
 from wlk_live.captions.segments import (
     VTT_HEADER,
     SegmentBuilder,
-    round_seconds,
-    segment_record,
     segments_from_tokens,
-    span_record,
     srt_cue,
     text_cue,
+    vtt_cue,
+)
+from wlk_live.records import (
+    round_seconds,
+    rounded,
+    segment_record,
+    span_record,
     token_record,
     translation_record,
-    vtt_cue,
 )
 from wlk_live.session import Commit, End, Endpoint, HypothesisChange, SilenceSpan, Translation
 from wlk_live.session.timeline import Timeline, with_translations
@@ -153,16 +156,8 @@ class JSONLines:
 
     def push(self, event: Event) -> str:
         """Return the line of an event, "" for events that have none."""
-        if isinstance(event, Commit):
-            tokens = [token_record(token) for token in event.tokens]
-            return _line("commit", event.audio_time, tokens=tokens)
-        if isinstance(event, HypothesisChange):
-            tokens = [token_record(token) for token in event.transcript.tokens]
-            return _line("hypothesis", event.audio_time, text=event.transcript.text, tokens=tokens)
-        if isinstance(event, SilenceSpan):
-            return _line("silence", event.audio_time, **span_record(event.silence))
-        if isinstance(event, Translation):
-            return _line("translation", event.audio_time, **translation_record(event.text))
+        if isinstance(event, Commit | HypothesisChange | SilenceSpan | Translation):
+            return _json_text(event.to_dict()) + "\n"
         return ""
 
     def flush(self, outcome: Outcome) -> str:
@@ -174,9 +169,9 @@ class JSONLines:
             "end",
             outcome.audio_time,
             **outcome.header(),
-            latency=None if latency is None else _rounded(latency),
+            latency=None if latency is None else rounded(latency),
             wall_seconds=round_seconds(time.perf_counter() - outcome.started),
-            stats=_rounded(outcome.stats),
+            stats=rounded(outcome.stats),
         )
 
 
@@ -230,7 +225,7 @@ class Document:
             "tokens": [token_record(token) for token in tokens],
             "segments": [segment_record(segment) for segment in segments],
             "silences": [span_record(silence) for silence in self._silences],
-            "stats": _rounded(outcome.stats),
+            "stats": rounded(outcome.stats),
         }
         if translations:
             record["translations"] = [translation_record(text) for text in translations]
@@ -279,8 +274,3 @@ def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
 def _escaped_in_json(match: re.Match[str]) -> str:
     character = match[0]
     return character if character == "\n" else f"\\u{ord(character):04x}"
-
-
-def _rounded(record: Any) -> dict[str, Any]:
-    fields = attrs.asdict(record).items()
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}

@@ -1,14 +1,18 @@
 """
 The events that a session reports.
 
-`audio_time` is the stream time, in seconds, of the end of the audio received by then.
+`audio_time` is the stream time, in seconds, of the end of the audio received by then.  Every event
+has `shifted`, for another clock, and `to_dict`, plain data in the form of ``wlk-core transcribe
+--format jsonl``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
+
+from wlk_live.records import round_seconds, rounded, span_record, token_record, translation_record
 
 if TYPE_CHECKING:
     from wlk_core.errors import WLKError
@@ -33,6 +37,12 @@ class Commit:
             audio_time=self.audio_time + seconds,
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "commit", self.audio_time, tokens=[token_record(token) for token in self.tokens]
+        )
+
 
 @attrs.frozen
 class HypothesisChange:
@@ -47,6 +57,15 @@ class HypothesisChange:
             self, transcript=self.transcript.shifted(seconds), audio_time=self.audio_time + seconds
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "hypothesis",
+            self.audio_time,
+            text=self.transcript.text,
+            tokens=[token_record(token) for token in self.transcript.tokens],
+        )
+
 
 @attrs.frozen
 class SpeechStarted:
@@ -58,6 +77,10 @@ class SpeechStarted:
     def shifted(self, seconds: float) -> SpeechStarted:
         """Return the same event, later by *seconds*."""
         return attrs.evolve(self, start=self.start + seconds, audio_time=self.audio_time + seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record("speech", self.audio_time, start=round_seconds(self.start))
 
 
 @attrs.frozen
@@ -72,6 +95,10 @@ class SilenceSpan:
         return attrs.evolve(
             self, silence=self.silence.shifted(seconds), audio_time=self.audio_time + seconds
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record("silence", self.audio_time, **span_record(self.silence))
 
 
 @attrs.frozen
@@ -91,6 +118,12 @@ class AudioGap:
             audio_time=self.audio_time + seconds,
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "gap", self.audio_time, start=round_seconds(self.start), end=round_seconds(self.end)
+        )
+
 
 @attrs.frozen
 class Endpoint:
@@ -103,6 +136,12 @@ class Endpoint:
     def shifted(self, seconds: float) -> Endpoint:
         """Return the same event, later by *seconds*."""
         return attrs.evolve(self, time=self.time + seconds, audio_time=self.audio_time + seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "endpoint", self.audio_time, time=round_seconds(self.time), reason=self.reason
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -126,6 +165,19 @@ class Marked:
             audio_time=self.audio_time + seconds,
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "mark",
+            self.audio_time,
+            name=self.name,
+            text=self.transcript.text,
+            tokens=[token_record(token) for token in self.transcript.tokens],
+            processed_up_to=round_seconds(self.processed_up_to),
+            stable_up_to=round_seconds(self.stable_up_to),
+            stats=rounded(self.stats),
+        )
+
 
 @attrs.frozen
 class SpeakerTurn:
@@ -138,6 +190,12 @@ class SpeakerTurn:
         """Return the same event, later by *seconds*."""
         return attrs.evolve(
             self, span=self.span.shifted(seconds), audio_time=self.audio_time + seconds
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "speaker", self.audio_time, **span_record(self.span), speaker=self.span.speaker
         )
 
 
@@ -154,6 +212,10 @@ class Translation:
             self, text=self.text.shifted(seconds), audio_time=self.audio_time + seconds
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record("translation", self.audio_time, **translation_record(self.text))
+
 
 @attrs.frozen
 class Lag:
@@ -165,6 +227,10 @@ class Lag:
     def shifted(self, seconds: float) -> Lag:
         """Return the same event, later by *seconds*."""
         return attrs.evolve(self, audio_time=self.audio_time + seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record("lag", self.audio_time, seconds=round_seconds(self.seconds))
 
 
 @attrs.frozen
@@ -186,6 +252,16 @@ class Failure:
     def shifted(self, seconds: float) -> Failure:
         """Return the same event, later by *seconds*."""
         return attrs.evolve(self, audio_time=self.audio_time + seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "failure",
+            self.audio_time,
+            message=str(self.error),
+            is_final=self.is_final,
+            annotator=self.annotator,
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -214,6 +290,15 @@ class End:
         """Return the same event, later by *seconds*."""
         return attrs.evolve(self, audio_time=self.audio_time + seconds)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return _record(
+            "end",
+            self.audio_time,
+            stats=rounded(self.stats),
+            latency=None if self.latency is None else rounded(self.latency),
+        )
+
 
 Event: TypeAlias = (
     Commit
@@ -230,3 +315,7 @@ Event: TypeAlias = (
     | End
 )
 """Any event of a session."""
+
+
+def _record(event: str, audio_time: float, **fields: Any) -> dict[str, Any]:
+    return {"event": event, "audio_time": round_seconds(audio_time), **fields}

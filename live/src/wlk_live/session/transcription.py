@@ -19,16 +19,8 @@ from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.decode import decode_file
 from wlk_live.audio.pcm import Chunker, require_rate
-from wlk_live.captions.segments import (
-    Segment,
-    round_seconds,
-    segment_record,
-    segments_from_tokens,
-    span_record,
-    srt_text,
-    token_record,
-    vtt_text,
-)
+from wlk_live.captions.segments import Segment, segments_from_tokens, srt_text, vtt_text
+from wlk_live.records import round_seconds, segment_record, span_record, token_record
 from wlk_live.session.events import Commit, End, Event, Failure, SilenceSpan
 from wlk_live.session.inbox import MAX_PIECE
 from wlk_live.session.session import Session

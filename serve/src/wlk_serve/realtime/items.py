@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_live.captions.segments import round_seconds
+from wlk_live.records import round_seconds
 from wlk_serve.words import (
     Deltas,
     SpeakerSegments,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from wlk_core.audio import validate_audio
-from wlk_core.processor import StreamStats
 from wlk_live.session.events import End, Endpoint, Failure
 from wlk_serve.errors import RequestError
 
@@ -24,7 +23,6 @@ _MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at l
 _WHOLE_SECONDS = 2  # audio up to this length, as live clients send it, is converted in one piece
 _PART_SECONDS = 0.25  # of longer audio, how much is converted in one turn of the event loop
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
-_TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
 
 
 @attrs.frozen
@@ -281,7 +279,7 @@ class SessionAudio:
         """Yield the events of the first segment, on the session's clock."""
         has_ended = False
         while segment.events and not has_ended and not segment.is_over:
-            event = _shift(segment.events.popleft(), segment.offset)
+            event = segment.events.popleft().shifted(segment.offset)
             has_ended = isinstance(event, End)
             if isinstance(event, Failure) and event.is_final:
                 self.has_failed = True
@@ -297,20 +295,3 @@ class SessionAudio:
             segment.stream.close()
             self.segments.remove(segment)
             yield SegmentEnd(segment.is_cleared)
-
-
-def _shift(value: Any, seconds: float) -> Any:
-    """Return an event, or a part of one, with its times shifted by *seconds*."""
-    if not seconds:
-        return value
-    if isinstance(value, tuple):
-        return tuple(_shift(part, seconds) for part in value)
-    if not attrs.has(type(value)) or isinstance(value, StreamStats):
-        return value
-    return attrs.evolve(
-        value,
-        **{
-            name: part + seconds if name in _TIMES else _shift(part, seconds)
-            for name, part in attrs.asdict(value, recurse=False).items()
-        },
-    )

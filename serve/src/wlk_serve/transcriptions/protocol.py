@@ -13,7 +13,8 @@ import attrs
 from msgspec import Meta
 
 from wlk_core.errors import BackendError
-from wlk_live.captions.segments import round_seconds, segments_with_tokens, srt_text, vtt_text
+from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
+from wlk_live.records import round_seconds
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
 from wlk_serve.errors import RequestError, converted, invalid
 from wlk_serve.words import (

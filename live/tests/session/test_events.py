@@ -1,6 +1,8 @@
-"""Events on another clock."""
+"""Events on another clock, and as plain data."""
 
 from __future__ import annotations
+
+import json
 
 import attrs
 import pytest
@@ -58,3 +60,27 @@ def test_every_time_of_an_event_is_shifted(event):
 def test_every_kind_of_event_is_tested():
     """A new kind of event has to be added above."""
     assert {type(event) for event in EVENTS} == set(session.Event.__args__)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_every_event_is_plain_data_for_json(event):
+    """Its kind and its time come first, and every field of the event has a place."""
+    record = event.to_dict()
+
+    assert list(record)[:2] == ["event", "audio_time"]
+    assert json.loads(json.dumps(record)) == record
+    assert set(flat(record)) >= set(times(event))
+
+
+def flat(value):
+    """Return every number in a record."""
+    if isinstance(value, dict):
+        return [number for part in value.values() for number in flat(part)]
+    if isinstance(value, list):
+        return [number for part in value for number in flat(part)]
+    return [value] if isinstance(value, float) else []
+
+
+def test_the_kinds_of_events_have_names_of_their_own():
+    """A program that reads records can tell them apart."""
+    assert len({event.to_dict()["event"] for event in EVENTS}) == len(EVENTS)

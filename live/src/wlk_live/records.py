@@ -1,0 +1,52 @@
+"""Timed text as plain data for JSON, in the form of every output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, TranslatedText
+    from wlk_live.captions.segments import Segment
+
+
+def token_record(token: ASRToken) -> dict[str, Any]:
+    """Return a token as a JSON record."""
+    return span_record(token) | {
+        "text": token.text,
+        "probability": None if token.probability is None else round(token.probability, 4),
+        "speaker": token.speaker,
+        "language": token.detected_language,
+    }
+
+
+def segment_record(segment: Segment) -> dict[str, Any]:
+    """Return a caption as a JSON record, with its translation if it has one."""
+    record = span_record(segment) | {"text": segment.text, "speaker": segment.speaker}
+    if segment.translation is not None:
+        record["translation"] = segment.translation
+    return record
+
+
+def translation_record(text: TranslatedText) -> dict[str, Any]:
+    """Return a translation as a JSON record."""
+    return span_record(text) | {"text": text.text, "language": text.language}
+
+
+def span_record(
+    span: Silence | SpeakerSpan | ASRToken | Segment | TranslatedText,
+) -> dict[str, Any]:
+    """Return start and end as a JSON record, in rounded seconds."""
+    return {"start": round_seconds(span.start), "end": round_seconds(span.end)}
+
+
+def round_seconds(time: float) -> float:
+    """Round a time to a tenth of a millisecond; a sample lasts 62.5 microseconds."""
+    return round(time, 4)
+
+
+def rounded(record: Any) -> dict[str, Any]:
+    """Return the fields of an attrs class, such as StreamStats, with numbers rounded for JSON."""
+    fields = attrs.asdict(record).items()
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}

@@ -242,7 +242,7 @@ def test_devices_that_can_record_are_listed(portaudio):
         (None, "^there is no default microphone; connect one, choose one with --device, or"),
     ],
 )
-def test_a_device_that_is_not_there_is_one_line(portaudio, name, match):
+def test_a_missing_device_is_reported_in_one_line(portaudio, name, match):
     """The message says how to list the available devices."""
     portaudio.default.device = (-1, -1)
     with pytest.raises(AudioDeviceError, match=match):
@@ -256,7 +256,7 @@ def test_a_device_that_is_not_there_is_one_line(portaudio, name, match):
         (OSError("PortAudio library not found"), "apt install libportaudio2"),
     ],
 )
-def test_an_absent_library_is_one_line_with_the_command(failure, match, monkeypatch):
+def test_a_missing_library_is_reported_with_the_install_command(failure, match, monkeypatch):
     """A missing package and a missing system library have messages of their own."""
 
     class Finder:

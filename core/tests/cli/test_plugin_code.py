@@ -102,7 +102,7 @@ def test_a_broken_command_is_one_line_and_the_help_goes_on(install, command, cod
     assert command("backends").status == 0
 
 
-def test_prints_of_a_plugin_are_no_results(install, command):
+def test_what_a_plugin_prints_is_not_part_of_the_result(install, command):
     """JSON on standard output is JSON, even if a plugin prints when it is imported or asked."""
     code = GREETING.replace("    return [", "    print('in the hook')\n    return [")
     install(f"print('at import')\n{code}")

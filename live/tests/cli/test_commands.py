@@ -67,7 +67,7 @@ def test_a_shell_completes_what_is_typed(complete, line, values):
     assert complete(line) == (values, "")
 
 
-def test_a_missing_argument_is_one_line_and_status_2(command):
+def test_a_missing_argument_is_reported_in_one_line_with_status_2(command):
     """The line ends with the command for help."""
     assert command("transcribe") == (
         2, "", "wlk-core: missing argument 'FILE...' (see: wlk-core transcribe --help)\n",

@@ -49,7 +49,7 @@ def test_a_value_is_set_and_shown(command, path, monkeypatch):
         (["set", "model"], 2, "missing argument 'VALUE' (see: wlk-core config set --help)"),
     ],
 )
-def test_a_change_that_means_nothing_is_one_line(command, path, arguments, status, text):
+def test_an_invalid_change_is_reported_in_one_line(command, path, arguments, status, text):
     """Only a value that a command would accept is written."""
     done = command("config", *arguments)
 

@@ -58,7 +58,7 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     assert "one two three\n" == paths[0].read_text()
 
 
-def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
+def test_a_lost_device_is_reported_once_and_the_run_continues(listen, microphone, spoken):
     """The words after the device returns are transcribed too."""
     problem = "USB Audio gives no audio; connect it again, or choose another with --device"
     microphone([spoken(1), problem, problem, None, Captured(spoken(2), 3.0)])
@@ -134,7 +134,7 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
         (["--diarizer", "else"], 1, "no diarizer called 'else'; installed: none"),
     ],
 )
-def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
+def test_a_wrong_call_is_reported_in_one_line(  # noqa: PLR0917 -- fixtures
     arguments, status, message, listen, microphone, tmp_path, monkeypatch
 ):
     """Nothing is loaded and no file is written."""
@@ -150,7 +150,7 @@ def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
     assert "precious" == (tmp_path / "old.txt").read_text()
 
 
-def test_devices_are_listed_and_a_wrong_one_is_one_line(listen, monkeypatch):
+def test_devices_are_listed_and_a_wrong_one_is_reported_in_one_line(listen, monkeypatch):
     """No model is loaded if the device is missing."""
     usb = {"index": 3, "name": "USB \x1b", "default_samplerate": 48e3, "is_default": True}
 

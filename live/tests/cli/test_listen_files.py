@@ -72,7 +72,7 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
     assert len(talk) == seen[2]
 
 
-def test_a_reader_that_leaves_costs_no_file_a_word(
+def test_files_are_complete_when_the_reader_of_standard_output_leaves(
     listen, microphone, spoken, tmp_path, monkeypatch
 ):
     """What standard output no longer took is in the files, and no line is printed."""
@@ -94,7 +94,7 @@ def test_a_reader_that_leaves_costs_no_file_a_word(
     assert "[Errno 32] Broken pipe" == result["incomplete"]
 
 
-def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
+def test_a_gap_is_reported_and_saved_as_silence(listen, microphone, spoken, tmp_path):
     """The times of the words after the gap match the saved recording."""
     sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"
     first, second = spoken(1, 2), spoken(3)
@@ -111,7 +111,7 @@ def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tm
     assert not samples[len(first) : len(first) + 24_000].any()
 
 
-def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone, spoken, tmp_path):
+def test_the_transcript_continues_when_a_wav_file_is_full(listen, microphone, spoken, tmp_path):
     """The length in its header has 32 bits; the transcript continues."""
     gap = 2**31 / 16_000  # of two bytes each
     microphone([spoken(1), Captured(spoken(2), gap / 1_000)])
@@ -134,7 +134,7 @@ def test_a_wav_file_that_is_full_costs_the_rest_of_the_sound(listen, microphone,
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_a_full_disk_costs_its_files_and_no_word(listen, microphone, spoken, tmp_path):
+def test_other_outputs_continue_when_a_disk_is_full(listen, microphone, spoken, tmp_path):
     """One line names each file; the other files and standard output are still written."""
     sound, events, text = (tmp_path / f"talk{suffix}" for suffix in (".wav", ".jsonl", ".txt"))
     for full in (sound, events):

@@ -17,7 +17,9 @@ EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 
 
 @pytest.mark.parametrize("style", ["text", "json", "jsonl", "srt", "vtt"])
-def test_recognised_words_steer_no_terminal(command, recording, toy_engine, monkeypatch, style):
+def test_recognised_words_cannot_control_a_terminal(
+    command, recording, toy_engine, monkeypatch, style
+):
     """A server can put anything into a word; every format escapes it, and JSON preserves it."""
     monkeypatch.setattr(toy_engine, "WORDS", (f" {EVIL}",) * 10)
 

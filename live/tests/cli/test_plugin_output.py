@@ -21,7 +21,7 @@ def noisy(site, folder="wlk_toy_plugin.py"):
         path.write_text("from __future__ import annotations\nprint('at import')\n" + code)
 
 
-def test_prints_of_a_plugin_are_no_results(site, command, recording):
+def test_what_a_plugin_prints_is_not_part_of_the_result(site, command, recording):
     """JSON on standard output is JSON, whatever a plugin prints and when."""
     noisy(site)
 
@@ -33,7 +33,7 @@ def test_prints_of_a_plugin_are_no_results(site, command, recording):
 
 
 @pytest.mark.slow
-def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recording):
+def test_what_a_library_writes_to_the_descriptor_is_not_part_of_the_result(site, spawn, recording):
     """C libraries, and programs that a plugin starts, bypass Python's streams."""
     path = site.folder / "toy_engine.py"
     code = path.read_text().replace(

@@ -227,7 +227,9 @@ def test_an_interrupted_array_is_valid(transcribe, recording):
     assert len(json.loads(done.out)) == 1
 
 
-def test_an_engine_that_fails_for_good_is_one_line(transcribe, recording, toy_engine, monkeypatch):
+def test_an_engine_that_fails_for_good_is_reported_in_one_line(
+    transcribe, recording, toy_engine, monkeypatch
+):
     """An engine failure is reported with the file, and the other files are still tried."""
 
     def broken(*_arguments, **_options):
@@ -282,7 +284,7 @@ def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_wrong_choice_is_one_line(transcribe, recording, arguments, text, status):
+def test_a_wrong_choice_is_reported_in_one_line(transcribe, recording, arguments, text, status):
     """An invalid choice is refused before anything is decoded, and the valid ones are named."""
     done = transcribe(recording("a.wav", 1), *arguments)
 
@@ -334,7 +336,7 @@ def test_a_closed_pipe_ends_quietly(spawn, recording):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_under_standard_output_is_one_line(site, recording):
+def test_standard_output_on_a_full_disk_is_reported_in_one_line(site, recording):
     """A result that cannot be written is a failure, in one line."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

@@ -156,7 +156,7 @@ def test_a_translation_waits_for_its_caption():
 
 
 @pytest.mark.parametrize("name", ["transcribe", "listen"])
-def test_a_failing_translator_costs_no_word(name, command, microphone, spoken, talk):
+def test_a_failing_translator_loses_no_word(name, command, microphone, spoken, talk):
     """The failure is one line, and only the translations are missing."""
     microphone(partition(spoken(1, 2, 3), 0.05))
     files = [talk] if name == "transcribe" else []
@@ -178,7 +178,7 @@ def test_a_failing_translator_costs_no_word(name, command, microphone, spoken, t
         (["--translate-to", "de"], 1, "no translator called 'opus-mt'.*pip install wlk-translate"),
     ],
 )
-def test_a_wrong_choice_is_one_line(arguments, status, message, transcribe, talk):
+def test_a_wrong_choice_is_reported_in_one_line(arguments, status, message, transcribe, talk):
     """It is refused before a model is loaded."""
     done = transcribe(talk, *arguments)
 

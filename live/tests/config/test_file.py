@@ -45,7 +45,7 @@ def test_every_value_is_read(write):
     }
 
 
-def test_a_byte_order_mark_is_read_over(path):
+def test_a_byte_order_mark_is_skipped(path):
     """Editors on Windows write a byte order mark."""
     path.parent.mkdir()
     path.write_bytes(b'\xef\xbb\xbfmodel = "small"\n')

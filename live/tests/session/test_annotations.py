@@ -164,7 +164,7 @@ def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
         ("turn_detector", lambda fail_at: ScriptedTurnDetector(["nine"], fail_at=fail_at)),
     ],
 )
-def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
+def test_a_failing_annotator_loses_no_word(name, annotator, run, speech):
     """The failure is one event that is not final; the annotator is switched off."""
     audio = np.concatenate([speech, silence(3.0)] * 6)
     words = run(audio)
@@ -183,7 +183,7 @@ def out_of_memory(_audio):
     raise MemoryError
 
 
-def test_an_annotator_that_missed_audio_is_off(run, speech, monkeypatch):
+def test_an_annotator_that_missed_audio_stays_off(run, speech, monkeypatch):
     """Its clock would no longer match, so no line gets its labels."""
     diarizer = ScriptedDiarizer(SPANS)
     monkeypatch.setattr(diarizer, "insert_audio_chunk", out_of_memory)

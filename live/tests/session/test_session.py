@@ -157,7 +157,7 @@ def test_a_step_takes_one_piece_of_a_pause(open_session):
     assert [0.2, 0.1, 0.0] == waiting
 
 
-def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
+def test_a_fault_that_passes_is_an_event_and_loses_no_word(open_session, talk):
     """The next step retries the call."""
     expected = run(open_session(), talk)
     events = run(open_session(fail_at={2, 5, 6}), talk)

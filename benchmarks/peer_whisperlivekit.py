@@ -4,7 +4,7 @@ Measure the published whisperlivekit on the audio and schedule of benchmarks/whi
 With --data it runs the recordings of benchmarks/real_speech.py instead, whose --peer prints the
 results.
 
-It runs in an environment of its own (`nox -s whisperlivekit`) on the same checkpoint, in the
+It runs in an environment of its own (`nox -s peer`) on the same checkpoint, in the
 formats of its own loaders.  Its online processors are driven as its server does, one chunk of audio
 at a time, without voice activity detection.  The models are counted from outside and not changed.
 """
@@ -218,7 +218,7 @@ def check_version() -> None:
         version = "none"
     if version != VERSION:
         raise SystemExit(
-            f"expected whisperlivekit {VERSION}, found {version}; run: nox -s whisperlivekit"
+            f"expected whisperlivekit {VERSION}, found {version}; run: nox -s peer"
         )
 
 

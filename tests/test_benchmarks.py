@@ -130,7 +130,7 @@ def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
     done = run("peer_whisperlivekit.py", "--minutes", "0.1")
 
     assert done.returncode == 1
-    assert "found none; run: nox -s whisperlivekit" in done.stderr
+    assert "found none; run: nox -s peer" in done.stderr
     assert 1 == len(done.stderr.splitlines())
 
 

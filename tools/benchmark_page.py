@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-COMMAND = "nox -s benchmark_page"
+COMMAND = "nox -s pages -- benchmarks --write"
 _CODED = frozenset({"scripted"})  # its engine reads coded audio, so there is no model to measure
 
 _HEADER = (

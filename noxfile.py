@@ -156,8 +156,8 @@ def pages(session: nox.Session) -> None:
     """
     Check the generated pages of the contract; `-- --write` writes them.
 
-    `-- compliance` does so with docs/compliance.md, for which it proves every backend in both tiers,
-    and `-- benchmarks --write` measures every backend for docs/benchmarks.md.
+    `-- compliance` does so with docs/compliance.md, for which it proves every backend in both
+    tiers, and `-- benchmarks --write` measures every backend for docs/benchmarks.md.
     """
     writes = "--write" in session.posargs
     if "benchmarks" in session.posargs:

@@ -11,8 +11,8 @@ from typing import Any
 HEAD = """# Compliance
 
 How the backends of this repository keep [the contract](contract.md), in the contract and the speech
-tier of suite {suite}. `nox -s pages -- compliance --write` writes this page from the JSON reports of
-`wlk-conformance`, and `nox -s pages -- compliance` checks that it is current.
+tier of suite {suite}. `nox -s pages -- compliance --write` writes this page from the JSON reports
+of `wlk-conformance`, and `nox -s pages -- compliance` checks that it is current.
 
 A rule is not tested if it is about a capability that the backend does not declare, or if the suite
 cannot test it on that backend.

@@ -97,7 +97,7 @@ def test_a_benchmark_prints_its_rows(command, printed):
     assert done.returncode == 0, done.stderr
     if "left out" in done.stdout and "qwen3" in command:
         pytest.skip(done.stdout.strip())
-    assert [] == [pattern for pattern in printed if not re.search(pattern, done.stdout)], (
+    assert [pattern for pattern in printed if not re.search(pattern, done.stdout)] == [], (
         done.stdout
     )
 
@@ -122,7 +122,7 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     live, whole = first.stdout.splitlines()[2:]
     assert live.startswith("faster-whisper, 1 s")
     assert whole.startswith("whole-file,beam_size=1")
-    assert 2 + 4 == len(again.stdout.splitlines())
+    assert len(again.stdout.splitlines()) == 2 + 4
 
 
 def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
@@ -131,7 +131,7 @@ def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
 
     assert done.returncode == 1
     assert "found none; run: nox -s peer" in done.stderr
-    assert 1 == len(done.stderr.splitlines())
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_words_of_the_material_are_where_it_sounds(load_script):
@@ -139,7 +139,7 @@ def test_words_of_the_material_are_where_it_sounds(load_script):
     material = load_script("streams").stream_of(30.0)
     words = material.reference.words
 
-    assert 30.0 == material.seconds
+    assert material.seconds == 30.0
     assert len(words) >= 18
     assert " ".join(word.text for word in words) == material.reference.text
     for word in words:
@@ -159,11 +159,11 @@ def test_the_published_processor_works_once_a_chunk(load_script):
 
     events = list(record_stream(stream, [np.zeros(40_000, dtype=np.float32)]))
 
-    assert [16_000, 16_000, 8_000] == inner.lengths
-    assert 3 == inner.calls
+    assert inner.lengths == [16_000, 16_000, 8_000]
+    assert inner.calls == 3
     texts = [token.text for event in events for token in getattr(event, "tokens", ())]
-    assert [" one", " one", " one", " two"] == texts
-    assert 2.5 == events[-1].audio_time
+    assert texts == [" one", " one", " one", " two"]
+    assert events[-1].audio_time == 2.5
 
 
 @pytest.mark.parametrize(
@@ -181,16 +181,16 @@ def test_a_delay_is_to_the_first_final_text_with_the_last_word(
     talk = load_script("serve_load.talk")
     speech = talk.Talk(None, (talk.Utterance(1.0, 2.0), talk.Utterance(5.0, 6.0)), ())
 
-    assert delays == talk.Report(finals=finals, commits=commits).delays(speech)
+    assert talk.Report(finals=finals, commits=commits).delays(speech) == delays
 
 
 def test_a_talk_has_whole_utterances_with_their_times(load_script):
     """Each has six words, and silence after the last one."""
     speech = load_script("serve_load.talk").talk_of(15.0, 0)
 
-    assert 6 * len(speech.utterances) == len(speech.words)
+    assert len(speech.words) == 6 * len(speech.utterances)
     assert 0 < len(speech.audio) <= 15 * 16_000
     for utterance in speech.utterances:
         tail = speech.audio[round(utterance.end * 16_000) :][:16_000]
         assert utterance.last_start < utterance.end
-        assert 0 == abs(tail).max()
+        assert abs(tail).max() == 0

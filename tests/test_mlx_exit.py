@@ -39,4 +39,4 @@ def test_threads_that_load_and_decode_abort_no_process(backend):
     command = [sys.executable, "-c", SCRIPT, backend]
     for _ in range(3):
         done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert (0, "") == (done.returncode, done.stderr)
+        assert (done.returncode, done.stderr) == (0, "")

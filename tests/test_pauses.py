@@ -67,7 +67,7 @@ def test_every_word_comes_and_none_is_inside_a_pause(name):
     except BackendUnavailable as error:
         pytest.skip(str(error))
 
-    assert words == [token.text.strip() for token in tokens]
+    assert [token.text.strip() for token in tokens] == words
     for start, end in pauses:
         inside = [t.text for t in tokens if t.end > start + EDGE and t.start < end - EDGE]
         assert inside == [], (start, end)

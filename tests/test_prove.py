@@ -26,8 +26,8 @@ def test_a_proof_leaves_its_report_and_a_failure_is_named(tmp_path):
     done = prove("hello", "--reports", tmp_path, "--", "--rule", "PKG-01", "--sessions", "0")
     failed = prove("hello", "--reports", tmp_path / "x", "--", "--rule", "NO-99")
 
-    assert 0 == done.returncode, done.stdout
+    assert done.returncode == 0, done.stdout
     assert "hello: exit status 0" in done.stdout
-    assert "hello" == json.loads((tmp_path / "hello.json").read_text())["backend"]
-    assert 1 == failed.returncode
+    assert json.loads((tmp_path / "hello.json").read_text())["backend"] == "hello"
+    assert failed.returncode == 1
     assert "not compliant: hello" in failed.stdout

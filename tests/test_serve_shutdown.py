@@ -63,6 +63,6 @@ def test_sigterm_in_mid_sentence_loses_no_word():
         status = server.wait(60)
 
     texts = [(first + text).split() for first, (text, _) in zip(begun, rest, strict=True)]
-    assert [clip.text.split()] * SESSIONS == texts
-    assert [RESTART] * SESSIONS == [code for _, code in rest]
-    assert 0 == status
+    assert texts == [clip.text.split()] * SESSIONS
+    assert [code for _, code in rest] == [RESTART] * SESSIONS
+    assert status == 0

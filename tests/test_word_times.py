@@ -24,6 +24,6 @@ def test_known_words_are_found_where_they_were_spoken(count, monkeypatch):
 
     words = tool.word_times(model, clip.audio, "".join(word.text for word in clip.words))
 
-    assert [word.text for word in clip.words] == [word.text for word in words]
+    assert [word.text for word in words] == [word.text for word in clip.words]
     errors = [abs(w.start - true.start) for w, true in zip(words, clip.words, strict=True)]
     assert np.percentile(errors, 90) < 0.05

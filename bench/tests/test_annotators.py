@@ -51,8 +51,8 @@ def test_the_parts_of_the_error_rate_are_those_by_hand(turns, found, collar, par
     """Total, missed, false alarm and confusion are in seconds."""
     errors = diarization_errors(turns, spans(*found), collar)
 
-    assert parts == pytest.approx(
-        (errors.total, errors.missed, errors.false_alarm, errors.confusion)
+    assert (errors.total, errors.missed, errors.false_alarm, errors.confusion) == pytest.approx(
+        parts
     )
 
 
@@ -60,7 +60,7 @@ def test_confusion_near_a_change_of_speaker_is_counted_separately():
     """Of two seconds of confusion, half a second is within half a second of the change."""
     errors = diarization_errors([A, B], spans((0, 0, 2), (1, 2, 8)))
 
-    assert (2.0, 0.5) == pytest.approx((errors.confusion, errors.confusion_near))
+    assert (errors.confusion, errors.confusion_near) == pytest.approx((2.0, 0.5))
 
 
 @pytest.mark.slow
@@ -96,9 +96,9 @@ def test_the_error_rate_is_that_of_pyannote(collar):
         )
         errors = diarization_errors(turns, found, collar)
 
-        assert [
-            expected[name] for name in ("total", "missed detection", "false alarm", "confusion")
-        ] == pytest.approx([errors.total, errors.missed, errors.false_alarm, errors.confusion])
+        assert [errors.total, errors.missed, errors.false_alarm, errors.confusion] == pytest.approx(
+            [expected[name] for name in ("total", "missed detection", "false alarm", "confusion")]
+        )
 
 
 def talk():
@@ -135,7 +135,7 @@ def test_a_label_is_late_by_the_audio_that_came_after_its_speech():
     found = of_speakers([(sample, events)])
 
     assert found["DER, collar of 0 s"]["rate"] == pytest.approx(0.0)
-    assert 1 == found["with the true number of speakers"]
+    assert found["with the true number of speakers"] == 1
     assert 1.0 <= found["delay of a label after its speech"]["p50"] <= 2.3
 
 
@@ -169,11 +169,11 @@ def test_ends_of_turns_are_those_of_the_detector_or_of_silence(over, false, dela
 
     found = of_turns([(sample, events)])
 
-    assert (1, 1) == (found["pauses inside turns"], found["ends of turns"])
-    assert false == found["detector"]["false ends"]["rate"]
+    assert (found["pauses inside turns"], found["ends of turns"]) == (1, 1)
+    assert found["detector"]["false ends"]["rate"] == false
     assert found["detector"]["missed ends"] == 0
-    assert delay == pytest.approx(found["detector"]["delay"]["p50"], abs=0.1)
-    assert waited == found["ends by the silence of the session"]
+    assert found["detector"]["delay"]["p50"] == pytest.approx(delay, abs=0.1)
+    assert found["ends by the silence of the session"] == waited
     assert found["silence of 0.4 s"]["false ends"]["rate"] == 1
     assert found["silence of 0.8 s"]["false ends"]["rate"] == 0
 
@@ -185,7 +185,7 @@ def test_an_utterance_that_goes_on_before_the_silence_is_over_has_no_end():
 
     found = of_turns([(sample, events)])
 
-    assert (1, 1) == (found["ends of turns"], found["ends without a pause"])
+    assert (found["ends of turns"], found["ends without a pause"]) == (1, 1)
     assert found["detector"]["missed ends"] == 1
     assert found["silence of 0.8 s"]["missed ends"] == 1
     assert found["silence of 0.4 s"]["missed ends"] == 0
@@ -236,9 +236,9 @@ def test_a_translation_is_late_since_the_commit_of_its_last_word():
 
     found = of_translation([(sample, events)])
 
-    assert (4, 4) == (found["words"], found["words in one translation"])
-    assert 1.05 == pytest.approx(found["delay after the commit of a clause"]["p50"], abs=0.06)
-    assert 100 == pytest.approx(found["chrF"])
+    assert (found["words"], found["words in one translation"]) == (4, 4)
+    assert found["delay after the commit of a clause"]["p50"] == pytest.approx(1.05, abs=0.06)
+    assert found["chrF"] == pytest.approx(100)
 
 
 @pytest.fixture
@@ -271,9 +271,9 @@ def test_the_command_prints_figures_and_writes_them(tmp_path, capsys, offered):
     manifest = manifest_of(tmp_path, turns=[["ann", 0.0, 1.0]])
     output = ["--option", "speakers=2", "--output", str(tmp_path / "out.json")]
 
-    assert 0 == run_command(["annotator", "who=model", str(manifest), *output])
+    assert run_command(["annotator", "who=model", str(manifest), *output]) == 0
     report = json.loads((tmp_path / "out.json").read_text("utf-8"))
-    assert {"names": ("diarizer", "who=model"), "options": {"speakers": "2"}} == offered
+    assert offered == {"names": ("diarizer", "who=model"), "options": {"speakers": "2"}}
     assert report["summary"]["DER, collar of 0 s"]["rate"] == 0.0
     assert "DER, collar of 0.25 s" in capsys.readouterr().out
 
@@ -294,6 +294,6 @@ def test_the_command_prints_figures_and_writes_them(tmp_path, capsys, offered):
 )
 def test_what_cannot_be_measured_is_one_line(name, fields, message, tmp_path, capsys):
     """So are a manifest without turns, one with invalid turns or ends, and a backend."""
-    assert 1 == run_command(["annotator", name, str(manifest_of(tmp_path, **fields))])
+    assert run_command(["annotator", name, str(manifest_of(tmp_path, **fields))]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line

@@ -53,7 +53,7 @@ def test_the_page_is_written_and_unusable_backends_are_reported(tmp_path, monkey
     assert columns == 5 * [columns[0]] + 5 * [columns[-1]]
     rows = [line.split("|")[1:3] for line in tables if line.startswith("| `")]
     expected = [(" `working` ", " native "), (" `working` ", " alignatt "), (" `single` ", " - ")]
-    assert 2 * expected == [tuple(row) for row in rows]
+    assert [tuple(row) for row in rows] == 2 * expected
     assert not {"scripted", "remote"} & set(re.findall(r"\w+", text))
     assert "`broken` (broken finds no device)" in text
     assert "No backend with a `digits` checkpoint" in page_script.page([], [], [])

@@ -71,7 +71,7 @@ def test_the_search_finds_the_sessions_that_are_kept(keeps):
     machine = FakeBench(keeps)
     capacity = found(machine, max_runs=12)
 
-    assert 25 == machine.counts[0]
+    assert machine.counts[0] == 25
     assert capacity.sessions <= keeps < capacity.fewest_late
     assert capacity.fewest_late - capacity.sessions <= max(1, 0.05 * keeps)
     assert capacity.sessions == capacity.best.sessions
@@ -102,8 +102,8 @@ def test_a_chunk_is_done_when_its_steps_are_not_when_the_next_one_is():
     while session.has_work:
         session.step()
 
-    assert [[1.0], [2.0], [3.0]] == done
-    assert () == session.waiting
+    assert done == [[1.0], [2.0], [3.0]]
+    assert session.waiting == ()
 
 
 @pytest.mark.parametrize("is_cpu_clock", [True, False])
@@ -143,8 +143,8 @@ def test_a_machine_that_others_use_is_reported(others, is_quiet, tmp_path, capsy
     data = f"manifest:{coded_manifest(tmp_path)}"
     status = run_command(["capacity", "scripted", "--data", data, "--cores", "1", "--runs", "1"])
 
-    assert 0 == status
-    assert is_quiet != ("other processes used up to 1.7 cores" in capsys.readouterr().err)
+    assert status == 0
+    assert ("other processes used up to 1.7 cores" in capsys.readouterr().err) != is_quiet
 
 
 @pytest.mark.slow
@@ -162,16 +162,16 @@ def test_the_command_measures_and_reports(tmp_path, capsys, monkeypatch):
 
     printed = capsys.readouterr()
     report = json.loads(output.read_text(encoding="utf-8"))
-    assert 0 == status
+    assert status == 0
     assert printed.err.startswith("up to 2 runs of 1 s")
     assert "4 sessions: p99" in printed.err
     assert "sessions per core" in printed.out
     assert "from deadline" in printed.out
-    assert "wlk-bench-capacity/2" == report["schema"]
-    assert "cpu" == report["setup"]["clock"]
-    assert 0.5 == report["setup"]["stream_options"]["tick_seconds"]
+    assert report["schema"] == "wlk-bench-capacity/2"
+    assert report["setup"]["clock"] == "cpu"
+    assert report["setup"]["stream_options"]["tick_seconds"] == 0.5
     assert report["sessions"] == report["sessions_per_core"] == 2 * report["sessions_per_gpu"]
-    assert [4, 5] == [run["sessions"] for run in report["runs"]]
+    assert [run["sessions"] for run in report["runs"]] == [4, 5]
 
 
 def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
@@ -179,11 +179,11 @@ def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "wlk_serve.scheduler", None)
     monkeypatch.delitem(sys.modules, "wlk_bench.capacity.measurement")
 
-    assert 1 == run_command(["capacity", "scripted"])
+    assert run_command(["capacity", "scripted"]) == 1
 
     error = capsys.readouterr().err
     assert "pip install 'wlk-bench[capacity]'" in error
-    assert 1 == error.count("\n")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
 @pytest.mark.usefixtures("scripted")
 def test_an_argument_that_does_not_fit_is_one_line(arguments, status, message, capsys):
     """It is refused before anything is measured."""
-    assert status == run_command(["capacity", "scripted", *arguments])
+    assert run_command(["capacity", "scripted", *arguments]) == status
 
     printed = capsys.readouterr()
     assert message in printed.err
-    assert "" == printed.out
+    assert printed.out == ""

@@ -50,9 +50,9 @@ def test_compare_shows_the_differences_of_two_results_or_why_there_are_none(tmp_
     _, c = run(tmp_path, "c", "--normaliser", "english")
     capsys.readouterr()
 
-    assert 0 == run_command(["compare", str(a), str(b)])
+    assert run_command(["compare", str(a), str(b)]) == 0
     assert "RTF, B / A" in capsys.readouterr().out
-    assert 1 == run_command(["compare", str(a), str(c)])
+    assert run_command(["compare", str(a), str(c)]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("wlk-bench: the error rates are not comparable: ")
@@ -69,7 +69,7 @@ def test_plot_draws_several_results_and_marks_what_is_not_comparable(tmp_path):
     wrong = run_command(["plot", str(a), "--output", str(tmp_path / "x.pgn")])
     figure = plots.draw([read_result(a), read_result(b)])
 
-    assert (0, 2) == (status, wrong)
+    assert (status, wrong) == (0, 2)
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert any("not comparable: normaliser basic and english" in name for name in names)
@@ -82,7 +82,7 @@ def test_plot_draws_several_results_and_marks_what_is_not_comparable(tmp_path):
 @pytest.mark.parametrize("folder", ["absent", __file__])
 def test_a_missing_folder_of_the_output_is_refused_before_the_work(command, folder, capsys):
     """One line names the folder."""
-    assert 2 == run_command([*command, "--output", f"{folder}/x.json"])
+    assert run_command([*command, "--output", f"{folder}/x.json"]) == 2
     assert capsys.readouterr().err == (
         f"wlk-bench: invalid value for '--output': cannot write into the directory {folder} "
         f"(see: wlk-bench {command[0]} --help)\n"
@@ -91,7 +91,7 @@ def test_a_missing_folder_of_the_output_is_refused_before_the_work(command, fold
 
 def test_the_selftest_passes(capsys):
     """The exit status is 0 if every case is correct."""
-    assert 0 == run_command(["selftest"])
+    assert run_command(["selftest"]) == 0
     printed = capsys.readouterr().out
     assert "cases are correct" in printed
     assert "WRONG" not in printed
@@ -103,7 +103,7 @@ def test_a_wrong_metric_fails_the_selftest(capsys, monkeypatch):
 
     monkeypatch.setattr(selftest, "_figure", lambda _summary, _path: 99.0)
 
-    assert 1 == run_command(["selftest"])
+    assert run_command(["selftest"]) == 1
     assert "WRONG" in capsys.readouterr().out
 
 
@@ -125,7 +125,7 @@ def test_the_status_gives_the_kind_of_end(arguments, status, tmp_path, monkeypat
     """0 means done, 1 that something failed, and 2 a usage error."""
     monkeypatch.chdir(tmp_path)
 
-    assert status == run_command(arguments)
+    assert run_command(arguments) == status
     lines = capsys.readouterr().err.splitlines()
     assert (status != 0) == len(lines)
     assert all(line.startswith("wlk-bench: ") for line in lines)

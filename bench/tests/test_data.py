@@ -78,13 +78,13 @@ def test_librispeech_is_read_by_utterance_chapter_and_speaker(tmp_path):
     dataset, limited = load_dataset(data), load_dataset(data, limit=3)
     first, *_ = load_dataset(data, mode="chapter").samples
 
-    assert list(UTTERANCES) == [sample.id for sample in dataset.samples]
-    assert [0.5] * 5 == [sample.seconds for sample in dataset.samples]
-    assert ("librispeech:clean", "english") == (dataset.name, dataset.normaliser)
-    assert ["61-7-0000", "61-7-0001", "121-9-0000"] == [sample.id for sample in limited.samples]
+    assert [sample.id for sample in dataset.samples] == list(UTTERANCES)
+    assert [sample.seconds for sample in dataset.samples] == [0.5] * 5
+    assert (dataset.name, dataset.normaliser) == ("librispeech:clean", "english")
+    assert [sample.id for sample in limited.samples] == ["61-7-0000", "61-7-0001", "121-9-0000"]
     assert limited.name == "librispeech:clean[3 of 5]"
-    assert ("61-7", "ONE TWO") == (first.id, first.reference.text)
-    assert [(0.0, 0.5), (1.0, 1.5)] == [(s.start, s.end) for s in first.reference.segments]
+    assert (first.id, first.reference.text) == ("61-7", "ONE TWO")
+    assert [(s.start, s.end) for s in first.reference.segments] == [(0.0, 0.5), (1.0, 1.5)]
     assert sum(map(len, first.audio())) == round(1.5 * 16_000) == round(first.seconds * 16_000)
 
 
@@ -93,8 +93,8 @@ def test_word_times_move_with_their_chapter_and_gaps_can_be_silences():
     samples = [sample("a"), sample("b")]
     (joined,), (paused,) = join_chapters(samples), join_chapters(samples, reports_pauses=True)
 
-    assert [0.1, 1.6] == [word.start for word in joined.reference.words]
-    assert [Pause(0.5)] == [item for item in paused.audio() if isinstance(item, Pause)]
+    assert [word.start for word in joined.reference.words] == [0.1, 1.6]
+    assert [item for item in paused.audio() if isinstance(item, Pause)] == [Pause(0.5)]
     assert joined.seconds == paused.seconds == 2.5
 
 
@@ -104,7 +104,7 @@ def test_a_manifest_lists_recordings_and_word_times(tmp_path):
 
     first = dataset.samples[0]
     truth = coded_sample("sample-0", seed=0)
-    assert truth.reference == first.reference
+    assert first.reference == truth.reference
     assert np.array_equal(np.concatenate(list(truth.audio())), np.concatenate(list(first.audio())))
 
 

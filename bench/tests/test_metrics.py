@@ -37,7 +37,7 @@ def test_a_system_does_not_differ_from_itself():
 
     found = paired_difference(blocks, blocks)
 
-    assert (0.0, 0.0, 0.0) == (found.difference, found.low, found.high)
+    assert (found.difference, found.low, found.high) == (0.0, 0.0, 0.0)
     assert not found.is_significant
     assert ratio_interval(blocks) == ratio_interval(blocks)
 
@@ -66,15 +66,15 @@ def joined(*texts, unit="word"):
 )
 def test_tokens_become_words_by_their_spacing(texts, words):
     """Only white space separates words."""
-    assert words == [word.text for word in joined(*texts)]
+    assert [word.text for word in joined(*texts)] == words
 
 
 def test_a_word_spans_its_tokens_and_is_emitted_with_the_last():
     """It starts with its first token; it ends and is emitted with its last."""
     (word,) = joined(" un", "believ", "able")
 
-    assert (0, 3) == (word.start, word.end)
-    assert (2, 2.5) == (word.audio_time, word.wall)
+    assert (word.start, word.end) == (0, 3)
+    assert (word.audio_time, word.wall) == (2, 2.5)
 
 
 @steady
@@ -95,7 +95,7 @@ def test_screens_are_the_texts_that_were_displayed(seed):
         shown[screen.base :] = [word.text for word in screen.tail]
         found.append(list(shown))
 
-    assert expected == found
+    assert found == expected
 
 
 MARKS = set(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF001 -- the full-width ones are meant
@@ -140,7 +140,7 @@ def plain_soft_alignment(reference, hypothesis):
 @given(LETTERS.filter(bool), LETTERS.filter(bool))
 def test_a_soft_alignment_is_that_of_the_whole_table(reference, hypothesis):
     """The packed bits give the same path as a table of sums, ties included."""
-    assert plain_soft_alignment(reference, hypothesis) == soft_alignment(reference, hypothesis)
+    assert soft_alignment(reference, hypothesis) == plain_soft_alignment(reference, hypothesis)
 
 
 @steady
@@ -151,7 +151,7 @@ def test_a_perfect_text_is_cut_like_the_reference(segments):
     ends = [sum(map(len, segments[: i + 1])) for i in range(len(segments))]
 
     expected = [list(range(end - len(s), end)) for end, s in zip(ends, segments, strict=True)]
-    assert expected == soft_segments(segments, words)
+    assert soft_segments(segments, words) == expected
 
 
 @steady
@@ -161,4 +161,4 @@ def test_every_word_belongs_to_one_segment_in_order(segments, words):
     parts = [*segments, ["end"]]
     segments = [[word for word in part if word.isalpha()] for part in parts]
 
-    assert list(range(len(words))) == [i for own in soft_segments(segments, words) for i in own]
+    assert [i for own in soft_segments(segments, words) for i in own] == list(range(len(words)))

@@ -68,11 +68,11 @@ def test_a_stream_is_recorded_to_its_end():
     processor = ScriptedBackend().create_processor(language="en")
     log = log_of(record_stream(processor, sample.audio()))
 
-    assert sample.reference.text == transcript(log).strip()
+    assert transcript(log).strip() == sample.reference.text
     forwards = sum(call.work.decoder_forwards for call in log.of(Call))
-    assert forwards == processor.stats.decoder_forwards
+    assert processor.stats.decoder_forwards == forwards
     assert isinstance(log.events[-1], End)
-    assert sample.seconds == pytest.approx(log.events[-1].audio_time)
+    assert log.events[-1].audio_time == pytest.approx(sample.seconds)
 
 
 @pytest.mark.parametrize(("chunk_seconds", "ends"), [(1.0, [1.0, 2.0, 2.5]), (None, [2.5])])
@@ -82,7 +82,7 @@ def test_chunks_keep_their_schedule(chunk_seconds, ends):
 
     log = recorded(pieces, chunk_seconds=chunk_seconds, clock=Clock(timer=lambda: 0.0))
 
-    assert [(end, end) for end in ends] == [(e.audio_time, e.wall) for e in log.of(AudioIn)]
+    assert [(e.audio_time, e.wall) for e in log.of(AudioIn)] == [(end, end) for end in ends]
 
 
 def test_work_that_takes_long_makes_the_next_chunk_wait():
@@ -92,7 +92,7 @@ def test_work_that_takes_long_makes_the_next_chunk_wait():
     log = recorded([np.zeros(32_000, dtype=np.float32)], clock=Clock(timer=watch.read))
 
     first, second = log.of(AudioIn)
-    assert (1.0, 1.0) == (first.audio_time, first.wall)
+    assert (first.audio_time, first.wall) == (1.0, 1.0)
     assert second.audio_time == 2.0
     assert second.wall == pytest.approx(1.0 + 1.6)
 
@@ -119,8 +119,9 @@ def test_a_pause_is_reported_and_moves_the_clock():
     log = recorded([*sample.audio(), Pause(10.0), *sample.audio()])
 
     words = committed_words(log)
-    assert ["start_silence", "finish"] == [
-        call.kind for call in log.of(Call) if call.kind != "process_iter"
+    assert [call.kind for call in log.of(Call) if call.kind != "process_iter"] == [
+        "start_silence",
+        "finish",
     ]
     assert len(words) == 6
     assert words[3].start - words[0].start == pytest.approx(sample.seconds + 10.0)
@@ -133,8 +134,8 @@ def test_a_failed_call_is_recorded_and_repeated():
 
     log = recorded(sample.audio(), backend=ScriptedBackend(fail_before=[2]))
 
-    assert [True] == [call.is_failed for call in log.of(Call) if call.is_failed]
-    assert sample.reference.text == transcript(log).strip()
+    assert [call.is_failed for call in log.of(Call) if call.is_failed] == [True]
+    assert transcript(log).strip() == sample.reference.text
 
 
 def test_a_stream_that_fails_for_good_is_raised():
@@ -150,7 +151,7 @@ def test_a_log_is_read_as_it_was_written(tmp_path):
 
     write_log(path, log)
 
-    assert log == read_log(path)
+    assert read_log(path) == log
     first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
     assert SCHEMA == first["schema"] == "wlk-bench/1"
 

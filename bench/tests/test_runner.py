@@ -37,13 +37,13 @@ def test_a_perfect_backend_has_no_errors_and_its_result_names_its_conditions(tmp
     assert summary["latency"]["coverage"] == 1.0
     assert summary["flushes"]["missing_words"] == 0
     assert summary["word_times"]["aas"] == pytest.approx(0.0, abs=1e-6)
-    assert ("basic", "word") == (setup["normaliser"], setup["unit"])
+    assert (setup["normaliser"], setup["unit"]) == ("basic", "word")
     assert setup["stream_options"]["policy"] == "local-agreement"
     assert "wlk-core" in result["versions"]
     assert result["platform"]["python"].startswith("3.")
-    assert ["sample-0", "sample-1", "sample-2"] == [sample["id"] for sample in result["samples"]]
+    assert [sample["id"] for sample in result["samples"]] == ["sample-0", "sample-1", "sample-2"]
     assert len(list((tmp_path / "logs").glob("*.jsonl"))) == 3
-    assert json.loads(json.dumps(result)) == read_result(tmp_path)
+    assert read_result(tmp_path) == json.loads(json.dumps(result))
 
 
 def test_a_log_has_everything_its_score_needs(tmp_path):
@@ -92,8 +92,8 @@ def test_streams_at_a_time_give_the_same_texts(tmp_path):
     alone = measured(tmp_path / "alone")
     together = measured(tmp_path / "together", streams=3)
 
-    assert [s["hypothesis"] for s in alone["samples"]] == [
-        s["hypothesis"] for s in together["samples"]
+    assert [s["hypothesis"] for s in together["samples"]] == [
+        s["hypothesis"] for s in alone["samples"]
     ]
     assert together["session"]["streams"] == 3
 
@@ -143,7 +143,7 @@ def test_a_default_is_recorded_and_not_passed_on():
         for options in (["policy=local-agreement"], [])
     )
 
-    assert {"policy": "local-agreement"} == explicit.stream_arguments
+    assert explicit.stream_arguments == {"policy": "local-agreement"}
     assert {} == default.stream_arguments == explicit.load_arguments
     assert "tick_seconds" in explicit.stream_options
     assert explicit.to_json() == default.to_json()
@@ -160,7 +160,7 @@ def test_runs_are_compared_where_they_have_the_same_references(tmp_path):
     assert not found.wer.is_significant
     assert found.rtf_ratio > 0
     b["platform"]["processor"] = "another"
-    assert ("the machines differ: times are not comparable",) == compare(a, b).notes
+    assert compare(a, b).notes == ("the machines differ: times are not comparable",)
     del b["samples"][-1]  # as when another data set has the same name
     with pytest.raises(NotComparable, match="different references"):
         compare(a, b)

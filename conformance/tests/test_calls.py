@@ -38,7 +38,7 @@ def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
     with pytest.raises(KeyboardInterrupt):
         stream.process_iter()
 
-    assert "process_iter of stream 1 raised KeyboardInterrupt" == str(calling.exception())
+    assert str(calling.exception()) == "process_iter of stream 1 raised KeyboardInterrupt"
 
 
 def test_the_record_names_the_call_that_runs(tmp_path):
@@ -50,12 +50,12 @@ def test_the_record_names_the_call_that_runs(tmp_path):
     act = lambda: seen.append(CallRecord.read(path))  # noqa: E731 -- used once
     opened(act, calls, "stream 0").process_iter(is_last=True)
 
-    assert (12, "is_last", "stream 0") == (seen[0].action, seen[0].call, seen[0].stream)
-    assert "is_last of stream 0, action 12 of the session" == str(seen[0])
-    assert "" == CallRecord.read(path).call
+    assert (seen[0].action, seen[0].call, seen[0].stream) == (12, "is_last", "stream 0")
+    assert str(seen[0]) == "is_last of stream 0, action 12 of the session"
+    assert CallRecord.read(path).call == ""
     assert CallRecord.read(path).moves > seen[0].moves
-    assert CallRecord(0) == CallRecord.read(tmp_path / "absent")
+    assert CallRecord.read(tmp_path / "absent") == CallRecord(0)
     with calls.recorded("finish", "stream 1"):  # a read during a step ends before the step does
         opened(int, calls, "stream 1").stats  # noqa: B018 -- a read is a call
 
-        assert "finish" == CallRecord.read(path).call
+        assert CallRecord.read(path).call == "finish"

@@ -22,7 +22,7 @@ TESTS = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def _prepared(monkeypatch, request):
     """Let processes import faulty plugins, and find a waiting call in two seconds, not five."""
-    assert 5.0 == monitor.NO_WAIT  # seconds, as LIFE-10 says; a busy machine may need them
+    assert monitor.NO_WAIT == 5.0  # seconds, as LIFE-10 says; a busy machine may need them
     is_waiting = any(rule in request.node.name for rule in ("IN-04", "HYP-01", "LIFE-10"))
     for module in (monitor, play, life_cycle, scenes) if is_waiting else ():
         monkeypatch.setattr(module, "NO_WAIT", 2.0)
@@ -41,7 +41,7 @@ def test_a_faulty_backend_is_detected_by_its_rule_alone(fault):
     """The suite fails a faulty backend by the rule that it breaks and by no other."""
     broken = broken_rules(fault.under_test())
 
-    assert [fault.rule] == list(broken), {rule: result.detail for rule, result in broken.items()}
+    assert list(broken) == [fault.rule], {rule: result.detail for rule, result in broken.items()}
 
 
 @pytest.mark.slow
@@ -64,8 +64,8 @@ def test_every_rule_has_three_faulty_backends():
     rules = {declared.id for declared, _ in rule_tests(BackendConformance)} - {"QUAL-03"}
     count = Counter(case.rule for case in faulty_cases())
 
-    assert rules == {case.rule for case in faulty_cases("its rule alone")}
-    assert {} == {rule: count[rule] for rule in sorted(rules) if count[rule] < 3}
+    assert {case.rule for case in faulty_cases("its rule alone")} == rules
+    assert {rule: count[rule] for rule in sorted(rules) if count[rule] < 3} == {}
 
 
 @pytest.mark.slow
@@ -92,4 +92,4 @@ def test_a_sound_backend_with_batching_breaks_no_rule():
         name="sound", rule="", detector="tests", sentence="", make=make, spec=BATCHING
     )
 
-    assert {} == broken_rules(case.under_test())
+    assert broken_rules(case.under_test()) == {}

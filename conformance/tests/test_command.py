@@ -18,22 +18,22 @@ def test_the_scripted_backend_keeps_every_rule(judge):
     done = judge("scripted")
     report = done.report
 
-    assert (0, "") == (done.returncode, done.stderr), done.stdout
-    assert [
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert list(report) == [
         "backend", "distribution", "version", "model", "options", "suite", "verdict", "rules",
         "summary", "tested", "not_tested",
-    ] == list(report)  # fmt: skip
-    assert ("scripted", "wlk-conformance", "digits", "compliant") == (
+    ]  # fmt: skip
+    assert (
         report["backend"],
         report["distribution"],
         report["model"],
         report["verdict"],
-    )
-    assert RULES == list(done.rows)
+    ) == ("scripted", "wlk-conformance", "digits", "compliant")
+    assert list(done.rows) == RULES
     outcomes = {rule: row["outcome"] for rule, row in done.rows.items()}
     not_judged = {"PKG-05", "ISO-07", "LANG-02", "QUAL-01", "QUAL-02", "QUAL-03"}
-    assert not_judged == {rule for rule, outcome in outcomes.items() if outcome == "n/a"}
-    assert {"pass", "n/a"} == set(outcomes.values())
+    assert {rule for rule, outcome in outcomes.items() if outcome == "n/a"} == not_judged
+    assert set(outcomes.values()) == {"pass", "n/a"}
     assert done.stdout.endswith(f"  COMPLIANT ({len(RULES) - 6} of {len(RULES)} rules tested)\n")
     assert "  not tested, not declared by the backend: PKG-05, ISO-07\n" in done.stdout
     assert "  not tested, not selected: LANG-02, QUAL-01, QUAL-02, QUAL-03\n" in done.stdout
@@ -47,10 +47,12 @@ def test_every_policy_of_the_scripted_backend_complies(judge, policy):
     report = done.report
 
     outcomes = {rule: row["outcome"] for rule, row in done.rows.items()}
-    assert (0, "") == (done.returncode, done.stderr), done.stdout
-    assert ({"policy": policy}, "compliant") == (report["options"], report["verdict"])
-    assert {"PKG-05", "ISO-07", "QUAL-01"} == {
-        rule for rule, came in outcomes.items() if came == "n/a"
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert (report["options"], report["verdict"]) == ({"policy": policy}, "compliant")
+    assert {rule for rule, came in outcomes.items() if came == "n/a"} == {
+        "PKG-05",
+        "ISO-07",
+        "QUAL-01",
     }
     assert {"pass", "n/a", "advisory"} >= set(outcomes.values())
 
@@ -69,10 +71,10 @@ def test_a_backend_that_fails_is_reported(judge, backend, rules):
     done = judge(backend, "--time-limit", "20")
     report = done.report
 
-    assert 1 == done.returncode
-    assert "not compliant" == report["verdict"]
+    assert done.returncode == 1
+    assert report["verdict"] == "not compliant"
     assert rules <= done.failed
-    assert RULES == list(done.rows)
+    assert list(done.rows) == RULES
 
 
 @pytest.mark.slow
@@ -89,9 +91,9 @@ def test_a_backend_that_never_returns_is_reported(judge, backend, detail):
     done = judge(backend, "--time-limit", "2")
 
     details = [done.rows[rule]["detail"] for rule in done.failed]
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert monotonic() - began < 60
-    assert RULES == list(done.rows)
+    assert list(done.rows) == RULES
     assert done.rows["IN-05"]["detail"].startswith(detail)
     assert any(text.startswith("not reached:") for text in details)
     assert done.stdout.endswith(
@@ -118,10 +120,10 @@ def test_a_session_that_does_not_end_is_reported(judge, tmp_path, backend, how, 
 
     assert rows["SIL-01"]["detail"].startswith(how + more)
     assert ", action " in rows["SIL-01"]["detail"]
-    assert 1 == sum(" fail " in line for line in done.stdout.splitlines())
-    assert {"SIL-01", "COM-04"} == done.failed
-    assert f"not reached: {how} in SIL-01" == rows["COM-04"]["detail"]
-    assert "pass" == rows["RES-04"]["outcome"]
+    assert sum(" fail " in line for line in done.stdout.splitlines()) == 1
+    assert done.failed == {"SIL-01", "COM-04"}
+    assert rows["COM-04"]["detail"] == f"not reached: {how} in SIL-01"
+    assert rows["RES-04"]["outcome"] == "pass"
     assert f"--replay wlk-replays/{backend}-crashed.json" in done.stdout
     assert (tmp_path / "wlk-replays" / f"{backend}-crashed.json").is_file()
 
@@ -132,8 +134,8 @@ def test_a_process_that_crashes_at_its_exit_fails(judge):
     done = judge("fake-crashing", "--sessions", "0")
     rows = done.rows
 
-    assert 1 == done.returncode
-    assert {"LIFE-10"} == done.failed
+    assert done.returncode == 1
+    assert done.failed == {"LIFE-10"}
     assert rows["LIFE-10"]["detail"].startswith("after the last test")
     assert rows["LIFE-10"]["detail"].endswith("the process was killed by SIGABRT")
 
@@ -164,11 +166,11 @@ def test_wrong_usage_is_one_line_and_status_2(judge, arguments, message):
     """A run that cannot begin has no verdict: a line on standard error and status 2."""
     done = judge(*arguments)
 
-    assert 2 == done.returncode
+    assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("wlk-conformance: ")
     assert message in line
-    assert "" == done.stdout
+    assert done.stdout == ""
 
 
 def test_one_rule_is_tested_and_is_no_verdict(judge):
@@ -176,10 +178,10 @@ def test_one_rule_is_tested_and_is_no_verdict(judge):
     done = judge("scripted", "--rule", "SIL-02")
     report = done.report
 
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"  the chosen rules pass (1 of {len(RULES)} rules tested)\n")
     assert "  SIL-01 " not in done.stdout
-    assert "the chosen rules pass" == report["verdict"]
+    assert report["verdict"] == "the chosen rules pass"
 
 
 INSTALLED = {
@@ -210,7 +212,7 @@ def test_a_plugin_in_a_wheel_is_not_blamed_for_its_framework(judge, environment,
     environment["PYTHONPATH"] = os.pathsep.join([str(site), environment["PYTHONPATH"]])
     done = judge("framed", "--rule", "PKG-05")
 
-    assert (0, "") == (done.returncode, done.stderr), done.stdout
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "the chosen rules pass (1 of " in done.stdout
 
 
@@ -218,7 +220,7 @@ def test_a_rule_is_explained(judge):
     """`--explain` prints the sentence of a rule, its causes and the command that tests it."""
     done = judge("--explain", "TIME-05")
 
-    assert (0, "") == (done.returncode, done.stderr)
+    assert (done.returncode, done.stderr) == (0, "")
     assert "Times come from the model's own positions" in done.stdout
     assert "- words are spread evenly over their segment" in done.stdout
     assert done.stdout.endswith("run it with: wlk-conformance BACKEND --rule TIME-05\n")
@@ -233,6 +235,6 @@ def test_the_current_directory_has_no_effect(judge, tmp_path):
     (tmp_path / "test_numbers.py").write_text("def test_one(): assert False\n")
     done = judge("fake-printing", "--time-limit", "20")
 
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "NOT COMPLIANT: PKG-06\n" in done.stdout
     assert not any(line.startswith("a line of a library") for line in done.stdout.splitlines())

@@ -30,8 +30,8 @@ def tokens(*texts):
 )
 def test_a_word_has_the_start_of_the_token_in_which_it_begins(texts, expected):
     """Words are found across tokens, without case and punctuation, digits one by one."""
-    assert expected == timed_words(tokens(*texts))
-    assert [word for word, _ in expected] == words_of(tokens(*texts))
+    assert timed_words(tokens(*texts)) == expected
+    assert words_of(tokens(*texts)) == [word for word, _ in expected]
 
 
 def test_only_words_that_were_recognised_have_a_start_error():
@@ -39,7 +39,7 @@ def test_only_words_that_were_recognised_have_a_start_error():
     spoken = tokens(" one", " two", " three", " four")
     recognised = [Word(1.2, 1.5, " two"), Word(2.0, 2.4, " nine"), Word(2.9, 3.4, " four")]
 
-    assert pytest.approx([0.2, -0.1]) == start_errors(spoken, recognised)
+    assert start_errors(spoken, recognised) == pytest.approx([0.2, -0.1])
 
 
 @given(WORDS, WORDS)

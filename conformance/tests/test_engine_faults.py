@@ -32,8 +32,8 @@ def test_a_call_that_fails_raises_before_the_engine_runs_or_after_it(faults, whe
             engine("second")
         engine("third")
 
-    assert expected == reached
-    assert 3 == faults.count
+    assert reached == expected
+    assert faults.count == 3
 
 
 class Engine:
@@ -75,10 +75,10 @@ def test_a_fault_in_a_batch_fails_the_run_and_reaches_one_stream(batching, seam,
     setattr(batching, seam, frozenset({2}))
     answers = together(batching, doubles, 7, 7, 7)
 
-    assert 1 == sum(isinstance(answer, EngineFault) for answer in answers)
-    assert 2 == answers.count(14)
-    assert runs == engine.batches
-    assert [14] * 3 == [call(7) for call in doubles]
+    assert sum(isinstance(answer, EngineFault) for answer in answers) == 1
+    assert answers.count(14) == 2
+    assert engine.batches == runs
+    assert [call(7) for call in doubles] == [14] * 3
 
 
 def test_each_call_of_a_batch_is_held(batching):
@@ -87,4 +87,4 @@ def test_each_call_of_a_batch_is_held(batching):
     batching.before_call = meeting.wait
     doubles = [batching.calls.wrap_batch(Engine().double) for _ in range(2)]
     with ThreadPoolExecutor(2) as threads:
-        assert [2, 4] == list(threads.map(lambda call, n: call(n), doubles, [1, 2]))
+        assert list(threads.map(lambda call, n: call(n), doubles, [1, 2])) == [2, 4]

@@ -19,10 +19,10 @@ def test_an_honest_mediocre_recogniser_complies(judge):
     report = done.report
     details = {row["id"]: row["detail"] for row in report["rules"]}
     rate = float(re.search(r"WER ([\d.]+) %", details["QUAL-01"])[1])
-    assert 0 == done.returncode, done.stdout
+    assert done.returncode == 0, done.stdout
     assert 8 < rate < 22
-    assert ["RES-04"] == report["not_tested"]["not testable"]
-    assert ["PKG-05", "LANG-02", "ISO-05", "ISO-07"] == report["not_tested"]["not declared"]
+    assert report["not_tested"]["not testable"] == ["RES-04"]
+    assert report["not_tested"]["not declared"] == ["PKG-05", "LANG-02", "ISO-05", "ISO-07"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_fault_fails_under_its_own_rule(judge, fault, rule):
     chosen = [part for name in RULES for part in ("--rule", name)]
     done = judge(f"matcher-{fault}", *chosen, timeout=600)
 
-    assert 1 == done.returncode, done.stdout
+    assert done.returncode == 1, done.stdout
     assert done.stdout.splitlines()[-1].startswith(f"  NOT COMPLIANT: {rule}")
 
 
@@ -58,7 +58,7 @@ def test_a_late_fault_of_a_real_engine_is_found_in_sessions(judge, fault, rule):
     """A stream is compared with its audio alone, with repeated flushes and longer pauses."""
     done = judge(f"matcher-{fault}", "--rule", "COM-04", timeout=600)
 
-    assert 1 == done.returncode, done.stdout
+    assert done.returncode == 1, done.stdout
     assert rule in done.stdout.splitlines()[-1]
     assert "calls that give other words for the same audio:" in done.stdout
 

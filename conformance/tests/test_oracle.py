@@ -52,7 +52,7 @@ def test_a_word_after_a_pause_is_joined_as_its_script_does(name, texts, allowed)
     """After a pause, a script with spaces gets one, unless the previous word ends with it."""
     committed = finished_stream(*texts, pauses=[4 * CELL_SAMPLES])
 
-    assert ([] if allowed else ["COM-03"]) == rules(committed, VOCABULARIES[name])
+    assert rules(committed, VOCABULARIES[name]) == ([] if allowed else ["COM-03"])
 
 
 def tokens(*texts, first=0, late=0.0):
@@ -86,7 +86,7 @@ def shown_rules(committed, shown, vocabulary=DIGITS, *, cells=20, habits=()):
 )
 def test_other_text_is_reported(shown, rule):
     """A word that is left out, repeated, moved or misspelled, and a lost space, are reported."""
-    assert [rule] == shown_rules(tokens("zero"), tokens(*shown, first=1))
+    assert shown_rules(tokens("zero"), tokens(*shown, first=1)) == [rule]
 
 
 def test_a_word_whose_audio_was_not_inserted_is_reported():
@@ -95,13 +95,13 @@ def test_a_word_whose_audio_was_not_inserted_is_reported():
     read.read(tokens(" one", first=1))
     read.clock = StreamClock(20 * CELL_SAMPLES)
 
-    assert ["HYP-02"] == [found.rule for found in Oracle(read, SHOWN, DIGITS).check_readings()]
+    assert [found.rule for found in Oracle(read, SHOWN, DIGITS).check_readings()] == ["HYP-02"]
 
 
 @pytest.mark.parametrize(("late", "broken"), [(0.0, []), (0.05, []), (0.3, ["TIME-05"])])
 def test_a_hypothesis_has_the_times_of_its_audio(late, broken):
     """A word of the hypothesis has the time when it was spoken, within a cell."""
-    assert broken == shown_rules(tokens("zero"), tokens(" one", " two", first=1, late=late))
+    assert shown_rules(tokens("zero"), tokens(" one", " two", first=1, late=late)) == broken
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_hypothesis_has_the_times_of_its_audio(late, broken):
 )
 def test_the_mistakes_of_a_habit_are_accepted(habit, text, broken):
     """An engine that imitates a model may mistake a word of the hypothesis as the habit does."""
-    assert broken == shown_rules(tokens("zero"), tokens(text, first=1), habits=[habit])
+    assert shown_rules(tokens("zero"), tokens(text, first=1), habits=[habit]) == broken
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,4 @@ def test_the_mistakes_of_a_habit_are_accepted(habit, text, broken):
 )
 def test_a_hypothesis_has_the_spaces_of_its_script(name, committed, shown, broken):
     """A hypothesis has the same spaces as the text when it is committed."""
-    assert broken == shown_rules(tokens(*committed), tokens(shown, first=1), VOCABULARIES[name])
+    assert shown_rules(tokens(*committed), tokens(shown, first=1), VOCABULARIES[name]) == broken

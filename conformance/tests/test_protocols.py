@@ -142,7 +142,7 @@ CLIENT = client(Honest)
 )
 def test_a_faulty_protocol_breaks_its_own_rules(kind, rules):
     """It breaks those rules and no others, and a correct protocol breaks none."""
-    assert rules == set(broken_rules(client(kind)))
+    assert set(broken_rules(client(kind))) == rules
 
 
 def test_a_protocol_reports_what_the_stream_of_the_model_raises(monkeypatch):
@@ -151,12 +151,12 @@ def test_a_protocol_reports_what_the_stream_of_the_model_raises(monkeypatch):
     monkeypatch.setattr(PlayedStream, "receive", Mock(side_effect=error))
     session = PlayedSession(CLIENT)
 
-    assert [{"error": "60 s of audio wait"}] == session.send(b"\1\0")
+    assert session.send(b"\1\0") == [{"error": "60 s of audio wait"}]
     assert not session.audio.is_waiting
-    assert 0 == session.audio.seconds
+    assert session.audio.seconds == 0
 
 
 def test_the_command_prints_a_line_for_each_rule(capsys):
     """The status is 0 if all rules are kept."""
-    assert 0 == main([f"{__name__}:CLIENT"])
-    assert [*RULES] == [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert main([f"{__name__}:CLIENT"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*RULES]

@@ -20,8 +20,8 @@ def test_a_class_is_all_an_author_writes(authors_pytest, tmp_path):
     done = authors_pytest(source, "--wlk-report=report.json", "--wlk-sessions=12")
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert 0 == done.returncode, done.stdout
-    assert "compliant" == report["verdict"]
+    assert done.returncode == 0, done.stdout
+    assert report["verdict"] == "compliant"
     assert "wlk conformance: scripted digits" in done.stdout
     assert "test_conformance.py::TestIt::test_starts_never_go_back" in done.stdout
 
@@ -32,10 +32,10 @@ def test_deviations_are_strict(authors_pytest):
     deviating = authors_pytest(CLASS.format(backend="fake-deviating"), "--wlk-sessions=12")
     stale = authors_pytest(CLASS.format(backend="fake-stale"), "--wlk-rule=SIL-02")
 
-    assert 0 == deviating.returncode, deviating.stdout
+    assert deviating.returncode == 0, deviating.stdout
     assert "XFAIL" in deviating.stdout
     assert "see the README" in deviating.stdout
-    assert 1 == stale.returncode
+    assert stale.returncode == 1
     assert "stale: SIL-02 holds" in stale.stdout
 
 
@@ -44,7 +44,7 @@ def test_an_overridden_test_is_an_error(authors_pytest):
     override = "\n    def test_starts_never_go_back(self):\n        pass\n"
     done = authors_pytest(CLASS.format(backend="scripted") + override)
 
-    assert 2 == done.returncode
+    assert done.returncode == 2
     assert "TestIt overrides test_starts_never_go_back" in done.stdout
 
 
@@ -52,7 +52,7 @@ def test_an_unknown_backend_is_an_error(authors_pytest):
     """A class that names no installed backend errors with the registry's message."""
     done = authors_pytest(CLASS.format(backend="nowhere"), "-k", "starts_never")
 
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "no backend called 'nowhere'" in done.stdout
 
 
@@ -62,7 +62,7 @@ def test_rules_newer_than_the_pin_are_advisory(authors_pytest):
     source = CLASS.format(backend="fake-printing") + '    suite = "0.9"\n'
     done = authors_pytest(source, "-k", "standard_output or second_silence")
 
-    assert 0 == done.returncode, done.stdout
+    assert done.returncode == 0, done.stdout
     assert "advisory" in done.stdout
     assert "COMPLIANT (2 of 2 rules tested) with 1 advisory finding" in done.stdout
 
@@ -72,7 +72,7 @@ def test_a_failing_rule_explains_itself(authors_pytest):
     source = CLASS.format(backend="fake-silent")
     done = authors_pytest(source, "-k", "test_a_silence_moves_the_clock_exactly")
 
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "SIL-03  `end_silence(d, offset)` moves the clock by exactly d." in done.stdout
     assert "start_silence: processed_up_to is" in done.stdout
     assert "seed=3" in done.stdout

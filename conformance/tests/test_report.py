@@ -71,7 +71,7 @@ def test_the_tests_of_a_rule_come_to_one_outcome(statuses, deviation, since, exp
     """One failure fails the rule; a declared deviation or a pin changes the outcome."""
     result = judged(outcomes(*statuses), deviation=deviation, since=since)
 
-    assert expected == (result.outcome, result.detail)
+    assert (result.outcome, result.detail) == expected
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_the_verdict(rows, verdict, summary):
     """Declared deviations comply; a failure, a stale deviation and an empty run do not."""
     reported = report(*rows)
 
-    assert (verdict, summary) == (reported.verdict, reported.summary)
+    assert (reported.verdict, reported.summary) == (verdict, summary)
 
 
 def test_the_json_document():
     """The JSON report has the pinned fields, how much was tested, and what was not."""
     document = json.loads(report(("A-1", "fail", "x")).as_json())
 
-    assert {
+    assert document == {
         "backend": "toy",
         "distribution": "wlk-toy",
         "version": "1.0",
@@ -131,7 +131,7 @@ def test_the_json_document():
         "summary": "NOT COMPLIANT: A-1",
         "tested": 1,
         "not_tested": {"not declared": [], "not selected": [], "not testable": []},
-    } == document
+    }
 
 
 def test_the_table_fits():
@@ -139,7 +139,7 @@ def test_the_table_fits():
     table = report(("A-1", "pass", ""), ("A-2", "n/a", "x" * 200)).as_table(width=60).splitlines()
 
     assert all(len(line) <= 60 for line in table)
-    assert "  A-1      pass       It is so." == table[1]
+    assert table[1] == "  A-1      pass       It is so."
     assert table[2].endswith("...")
 
 
@@ -154,7 +154,7 @@ def test_a_rule_that_was_not_reached_fails():
     result = judged(outcomes_, deviation="declared")
     table = report(("IN-01", "fail", "hung"), ("SIL-02", "fail", result.detail)).as_table(width=80)
 
-    assert ("fail", False) == (result.outcome, result.is_reached)
+    assert (result.outcome, result.is_reached) == ("fail", False)
     assert "SIL-02" not in table
     assert table.endswith("NOT COMPLIANT: IN-01; 1 of 2 rules not reached: hung in IN-01")
 
@@ -165,13 +165,13 @@ def test_rules_that_were_not_tested_are_named():
     rows = [("A-1", "pass", ""), ("A-2", "n/a", "not declared"), *rows]
     lines = report(*rows, ("C-1", "n/a", "not testable")).as_table(width=60).splitlines()
 
-    assert [
+    assert lines[-5:] == [
         "  not tested, not declared by the backend: A-2",
         "  not tested, not selected: B-00, B-01, B-02, B-03, B-04,",
         "                            B-05, B-06",
         "  not tested, not testable by the suite: C-1",
         "  COMPLIANT (1 of 10 rules tested)",
-    ] == lines[-5:]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_why_a_rule_was_not_tested(absences, expected):
         for index, absence in enumerate(absences)
     ]
 
-    assert expected == judged(outcomes_).absence
+    assert judged(outcomes_).absence == expected
 
 
 def test_a_newer_test_of_a_known_rule_is_advisory():
@@ -203,5 +203,5 @@ def test_a_newer_test_of_a_known_rule_is_advisory():
         results = judge_all(tests, outcomes(*statuses), deviations={}, suite="1.0")
         return [result.outcome for result in results]
 
-    assert ["advisory"] == outcome("pass", "fail")
-    assert ["fail"] == outcome("fail", "fail")
+    assert outcome("pass", "fail") == ["advisory"]
+    assert outcome("fail", "fail") == ["fail"]

@@ -85,29 +85,29 @@ def test_generated_sessions_contain_the_whole_protocol():
         if first.stream == then.stream
     }
 
-    assert {
+    assert {action.do for action in actions} == {
         "open", "insert", "refuse", "process", "drain", "start_silence", "end_silence", "is_last",
         "new_speaker", "finish", "reset", "close", "read", "warmup", "exhaust",
-    } == {action.do for action in actions}  # fmt: skip
-    assert {"plain", "read-only", "strided", "reversed", "reused"} == {a.form for a in actions}
-    assert {True, False} == {action.is_after for action in actions if action.faults}
+    }  # fmt: skip
+    assert {a.form for a in actions} == {"plain", "read-only", "strided", "reversed", "reused"}
+    assert {action.is_after for action in actions if action.faults} == {True, False}
     assert any(action.inner for action in actions)
     assert any(action.is_given_up for action in actions)
     assert {0, 1, 160, 512, 1280, 1599, 1601} <= {action.samples for action in actions}
-    assert 9 == 1 + max(action.stream for action in actions)
+    assert 1 + max(action.stream for action in actions) == 9
     assert set(range(10)) <= {turn.speaker for turn in turns}
     assert min(turn.start for turn in turns) < -3 < 3 < max(turn.start for turn in turns)
     assert {("start_silence", "new_speaker"), ("new_speaker", "end_silence")} <= pairs
-    assert set(BAD) == {action.bad for action in actions if action.do == "refuse"}
-    assert {"", *VOCABULARIES} == {drawn.vocabulary for drawn in sessions}
+    assert {action.bad for action in actions if action.do == "refuse"} == set(BAD)
+    assert {drawn.vocabulary for drawn in sessions} == {"", *VOCABULARIES}
     assert {(), HABITS, HABITS[:1], HABITS[1:]} <= {drawn.habits for drawn in sessions}
-    assert {None, 0.1, 1.0, 10.0} == {action.options.get("tick_seconds") for action in actions}
-    assert {(theme, policy) for theme in THEMES for policy in SCRIPTED_SPEC.policies} == {
+    assert {action.options.get("tick_seconds") for action in actions} == {None, 0.1, 1.0, 10.0}
+    assert {
         (drawn.name.partition(": ")[2], action.options["policy"])
         for drawn in sessions
         for action in drawn.actions
         if action.do == "open"
-    }
+    } == {(theme, policy) for theme in THEMES for policy in SCRIPTED_SPEC.policies}
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_a_sound_backend_keeps_every_rule_in_every_session(seed):
     """The scripted backend, whose policies take turns, passes the sessions of every seed."""
     under_test = scripted()
 
-    assert [] == list(Campaign(under_test, seed=seed).findings(SESSIONS))
+    assert list(Campaign(under_test, seed=seed).findings(SESSIONS)) == []
 
 
 def test_what_a_session_found_is_written_and_replays(tmp_path):
@@ -138,8 +138,8 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
     files = sorted(path.name for path in under_test.replays.iterdir())
     again = GeneratedSession.from_json((under_test.replays / files[0]).read_text(encoding="utf-8"))
 
-    assert "LIFE-06" == finding.rule
-    assert ["scripted-LIFE-06.json"] == files
+    assert finding.rule == "LIFE-06"
+    assert files == ["scripted-LIFE-06.json"]
     assert campaign.violation_of(again) is not None
     assert "--replay" in under_test.violations[-1].advice
     assert '{"do": "reset"}' in under_test.violations[-1].advice
@@ -153,7 +153,7 @@ def test_a_rule_that_a_call_breaks_is_a_failure_once(fault, count, monkeypatch):
     monkeypatch.setattr("wlk_conformance.sessions.campaign.generate", lambda *_: drawn)
     case = next(case for case in faulty_cases() if case.name == fault)
 
-    assert count == len(list(Campaign(case.under_test(), seed=0).failures(9)))
+    assert len(list(Campaign(case.under_test(), seed=0).failures(9))) == count
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_what_is_left_of_a_session_names_the_rule(actions, kind, rule):
     drawn = session(Action(do="open"), *actions, Action(do="drain"))
     violation = Violation("IN-05", "a word is missing", kind=kind, stream="stream 0")
 
-    assert rule == attribute(violation, drawn)
+    assert attribute(violation, drawn) == rule
 
 
 @pytest.mark.slow
@@ -182,11 +182,11 @@ def test_the_command_replays_a_session(judge, tmp_path):
     path.write_text("{}")
     refused = judge("scripted", "--replay", "session.json")
 
-    assert 0 == done.returncode, done.stdout
-    assert ["COM-04"] == [row["id"] for row in report["rules"] if row["outcome"] == "pass"]
+    assert done.returncode == 0, done.stdout
+    assert [row["id"] for row in report["rules"] if row["outcome"] == "pass"] == ["COM-04"]
     assert "  the generated session passes (1 of " in done.stdout
     assert "COMPLIANT" not in done.stdout
-    assert 2 == refused.returncode
+    assert refused.returncode == 2
     assert "expected a session" in refused.stderr
 
 
@@ -207,8 +207,8 @@ def test_a_repeated_word_shrinks_to_its_pauses():
     )  # fmt: skip
     finding = campaign.smallest(drawn, campaign.violation_of(drawn))
 
-    assert "SIL-07" == finding.rule
-    assert 3 == sum(action.do == "end_silence" for action in finding.session.actions)
+    assert finding.rule == "SIL-07"
+    assert sum(action.do == "end_silence" for action in finding.session.actions) == 3
     assert all(action.form == "plain" for action in finding.session.actions)
 
 
@@ -228,5 +228,5 @@ def test_a_longer_pause_moves_the_words_after_it():
 
     assert compare(cycle_of(ONE, TWO, pause=2.0), moved, 0) is None
     found = compare(cycle_of(ONE, TWO, pause=2.0), drifted, 0)
-    assert "differs" == found.kind
+    assert found.kind == "differs"
     assert "0.300 s off" in found.message

@@ -27,4 +27,4 @@ def test_a_child_that_ends_in_time_is_no_finding(child):
     before = frozenset(other for other in children() if other.pid != child.pid)
     child.stdin.close()
 
-    assert [] == remaining(before, grace=30.0)
+    assert remaining(before, grace=30.0) == []

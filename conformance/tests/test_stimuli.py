@@ -25,17 +25,17 @@ def test_open_words_are_whole_recordings(recordings):
     stimulus = OpenSpeech.read(recordings).speech(5, seed=1, gap=(0.5, 0.5), lead=0.25, tail=1.0)
     first, second = stimulus.words
 
-    assert sorted(["good", "morning", "it", "s", "a", "cold", "day"]) == sorted(stimulus.spoken)
-    assert (0.25, first.end + 0.5) == (first.start, second.start)
-    assert pytest.approx(second.end + 1.0) == stimulus.seconds
+    assert sorted(stimulus.spoken) == sorted(["good", "morning", "it", "s", "a", "cold", "day"])
+    assert (first.start, second.start) == (0.25, first.end + 0.5)
+    assert stimulus.seconds == pytest.approx(second.end + 1.0)
 
 
 def test_the_shortest_recording_is_used_where_all_are_too_long(recordings):
     """A request for one word gets the shortest recording, and positions choose exactly."""
     source = OpenSpeech.read(recordings)
 
-    assert ["good", "morning"] == source.speech(1).spoken
-    assert ["good", "morning"] * 2 == source.speech(2, digits=(0, 3)).spoken
+    assert source.speech(1).spoken == ["good", "morning"]
+    assert source.speech(2, digits=(0, 3)).spoken == ["good", "morning"] * 2
 
 
 def test_a_folder_without_recordings_is_refused(tmp_path):

@@ -166,7 +166,7 @@ def broken(translator):
 
 def test_a_sound_translator_breaks_no_rule():
     """One that waits for the end of an utterance is sound."""
-    assert set() == broken(Upper)
+    assert broken(Upper) == set()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ SPEC = BackendSpec(
 
 def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
     """The delay that a backend declares applies to its policies for live audio."""
-    assert [2.0, 2.0, 31.0] == [SPEC.delay_of(policy) for policy in (None, "x", "long-form")]
-    assert {"policy": "long-form"} == SPEC.recording_options({})
-    assert {} == attrs.evolve(SPEC, policies=("x",)).recording_options({})
+    assert [SPEC.delay_of(policy) for policy in (None, "x", "long-form")] == [2.0, 2.0, 31.0]
+    assert SPEC.recording_options({}) == {"policy": "long-form"}
+    assert attrs.evolve(SPEC, policies=("x",)).recording_options({}) == {}
 
 
 @pytest.mark.parametrize(

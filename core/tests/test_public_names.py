@@ -25,7 +25,7 @@ def test_every_public_name_exists_and_the_list_is_sorted(module: ModuleType) -> 
     assert sorted(module.__all__) == module.__all__
     for name in module.__all__:
         assert getattr(module, name) is vars(module)[name]
-    assert module.__all__ == dir(module)
+    assert dir(module) == module.__all__
 
 
 @pytest.mark.parametrize("module", [wlk_core, plugins], ids=lambda module: module.__name__)
@@ -47,7 +47,7 @@ def test_the_stub_of_a_module_holds_exports_and_nothing_else() -> None:
 
 def test_the_version_is_that_of_the_distribution() -> None:
     """`__version__` is read from the metadata of the installed package."""
-    assert metadata.version("wlk-core") == wlk_core.__version__
+    assert wlk_core.__version__ == metadata.version("wlk-core")
 
 
 @pytest.mark.slow
@@ -67,4 +67,4 @@ def test_an_import_brings_nothing_heavy(code: str) -> None:
         [sys.executable, "-c", check], capture_output=True, text=True, check=True, timeout=600
     )
 
-    assert "[]" == done.stdout.strip().splitlines()[-1]
+    assert done.stdout.strip().splitlines()[-1] == "[]"

@@ -16,9 +16,9 @@ def test_an_emission_unpacks_into_exactly_two_values():
     """Callers unpack the committed tokens and `processed_up_to`, and nothing else."""
     tokens, processed_up_to = EMISSION
 
-    assert (TOKENS, 2.0) == (tokens, processed_up_to)
-    assert 2 == len(EMISSION)
-    assert EMISSION == pickle.loads(pickle.dumps(EMISSION))  # noqa: S301 -- our own bytes
+    assert (tokens, processed_up_to) == (TOKENS, 2.0)
+    assert len(EMISSION) == 2
+    assert pickle.loads(pickle.dumps(EMISSION)) == EMISSION  # noqa: S301 -- our own bytes
     assert isinstance(EMISSION, tuple)
 
 
@@ -26,8 +26,8 @@ def test_emissions_are_equal_with_their_stable_time_and_each_equals_its_pair():
     """Two emissions that differ in `stable_up_to` alone are different values."""
     other = attrs.evolve(EMISSION, stable_up_to=0.5)
 
-    assert EMISSION != other
-    assert 2 == len({EMISSION, other, attrs.evolve(other, stable_up_to=0.9)})
+    assert other != EMISSION
+    assert len({EMISSION, other, attrs.evolve(other, stable_up_to=0.9)}) == 2
 
 
 def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair():
@@ -35,16 +35,16 @@ def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair():
     changed = EMISSION.replace(processed_up_to=3.0, committed=())
     tokens, processed_up_to = changed
 
-    assert ((), 3.0) == (tokens, processed_up_to)
-    assert Emission((), 3.0, 0.9) == changed
+    assert (tokens, processed_up_to) == ((), 3.0)
+    assert changed == Emission((), 3.0, 0.9)
 
 
 def test_equality_of_emissions_is_transitive():
     """No pair equals an emission, because it would equal two that differ in `stable_up_to`."""
     pair, other = (TOKENS, 2.0), EMISSION.replace(stable_up_to=0.0)
 
-    assert EMISSION != pair
     assert pair != EMISSION
-    assert EMISSION != other
+    assert pair != EMISSION
+    assert other != EMISSION
     assert EMISSION.replace() == EMISSION
     assert hash(EMISSION.replace()) == hash(EMISSION)

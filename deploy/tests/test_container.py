@@ -85,7 +85,7 @@ def test_the_ports_are_those_of_the_server():
 
     assert str(port) == instruction("EXPOSE")
     assert [f"127.0.0.1:{port}:{port}"] == SERVICES["server"]["ports"]
-    assert f"server:{port}" == target
+    assert target == f"server:{port}"
     assert all(entry.startswith("127.0.0.1:") for s in SERVICES.values() for entry in s["ports"])
 
 
@@ -113,7 +113,7 @@ def test_the_server_knows_every_option_of_a_command(name):
     options = serve.make_context("wlk-serve", commands()[name]).params
 
     assert options["model"]
-    assert "WLK_KEYS" == options["api_key_env"]
+    assert options["api_key_env"] == "WLK_KEYS"
 
 
 def test_a_stop_waits_for_the_drain_and_the_last_words():
@@ -129,8 +129,8 @@ def test_every_file_that_compose_mounts_exists():
     mounts = [entry.split(":")[0] for s in SERVICES.values() for entry in s.get("volumes", [])]
     folders = [path for path in mounts if path.startswith(".")]
 
-    assert [] == [path for path in folders if not (DEPLOY / path).is_dir()]
-    assert set(COMPOSE["volumes"]) == set(mounts) - set(folders)
+    assert [path for path in folders if not (DEPLOY / path).is_dir()] == []
+    assert set(mounts) - set(folders) == set(COMPOSE["volumes"])
     assert (DEPLOY / SERVICES["server"]["build"]["dockerfile"]).is_file()
 
 
@@ -141,7 +141,7 @@ def test_the_key_of_prometheus_is_where_its_configuration_expects_it():
     variable = COMPOSE["secrets"][secret]["environment"]
     path = config["scrape_configs"][0]["authorization"]["credentials_file"]
 
-    assert f"/run/secrets/{secret}" == path
+    assert path == f"/run/secrets/{secret}"
     assert f"${{{variable}:?" in SERVICES["server"]["environment"]["WLK_KEYS"]
     assert "read_only" not in SERVICES["prometheus"]
 
@@ -150,8 +150,8 @@ def test_no_service_has_rights_that_it_does_not_need():
     """The user is a number, by which Kubernetes can tell that it is not root."""
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", instruction("USER"))
     for service in SERVICES.values():
-        assert ["ALL"] == service["cap_drop"]
-        assert ["no-new-privileges:true"] == service["security_opt"]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
     assert SERVICES["server"]["read_only"] is True
 
 
@@ -165,7 +165,7 @@ def test_compose_accepts_its_file():
     keys = {**os.environ, "WLK_KEYS": "first", "WLK_METRICS_KEY": "second"}
     done = subprocess.run(command, env=keys, capture_output=True, text=True, check=False)
 
-    assert (0, "") == (done.returncode, done.stderr)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow
@@ -189,6 +189,6 @@ def test_the_command_of_the_container_is_healthy_and_drains(tmp_path):
         finally:
             server.kill()
 
-    assert (0, "") == (done.returncode, done.stderr)
-    assert 0 == status
-    assert [] == list(tmp_path.iterdir())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert status == 0
+    assert list(tmp_path.iterdir()) == []

@@ -55,7 +55,7 @@ def test_the_dashboard_reads_the_data_source_that_is_provisioned():
     users = [*DASHBOARD["panels"], *DASHBOARD["templating"]["list"], *TARGETS]
 
     assert {source["uid"]} == {user["datasource"]["uid"] for user in users}
-    assert CONFIG["global"]["scrape_interval"] == source["jsonData"]["timeInterval"]
+    assert source["jsonData"]["timeInterval"] == CONFIG["global"]["scrape_interval"]
 
 
 @pytest.mark.slow
@@ -67,4 +67,4 @@ def test_the_alerts_fire_when_they_should():
     command = [promtool, "test", "rules", str(PROMETHEUS / "alerts_test.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr

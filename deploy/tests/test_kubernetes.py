@@ -33,7 +33,7 @@ def test_the_command_understands_the_arguments_and_the_pod_outlives_the_drain():
     options = serve.make_context("wlk-serve", arguments).params  # fails on unknown ones
     grace = POD["spec"]["terminationGracePeriodSeconds"]
 
-    assert ("faster-whisper", "digits") == (options["backend"], options["model"])
+    assert (options["backend"], options["model"]) == ("faster-whisper", "digits")
     assert options["port"] == CONTAINER["ports"][0]["containerPort"]
     assert options["drain_seconds"] + _FLUSH_SECONDS < grace
 
@@ -44,8 +44,8 @@ def test_probes_ask_the_addresses_of_health():
     paths = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
     names = {port["name"] for port in CONTAINER["ports"]}
 
-    assert {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"} == paths
-    assert names == {probe["httpGet"]["port"] for probe in probes.values()}
+    assert paths == {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
+    assert {probe["httpGet"]["port"] for probe in probes.values()} == names
     assert probes["readiness"]["timeoutSeconds"] >= 10  # what a canary may take
 
 
@@ -66,7 +66,7 @@ def test_the_pod_runs_without_rights():
 
     assert POD["spec"]["securityContext"]["runAsNonRoot"] is True
     assert CONTAINER["securityContext"]["readOnlyRootFilesystem"] is True
-    assert {"/models", "/tmp"} == {mount["mountPath"] for mount in mounts}  # noqa: S108 -- a mount
+    assert {mount["mountPath"] for mount in mounts} == {"/models", "/tmp"}  # noqa: S108 -- a mount
     assert {mount["name"] for mount in mounts} == {volume["name"] for volume in volumes}
 
 
@@ -93,8 +93,8 @@ def test_the_pods_of_ray_run_the_image_of_its_container_file():
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     images = {each["template"]["spec"]["containers"][0]["image"] for each in groups}
 
-    assert {cluster["rayVersion"]} == set(re.findall(r"ray(?:\[serve\]==|:)([\d.]+)", text))
-    assert images == set(re.findall(r"docker build -t (\S+)", text))
+    assert set(re.findall(r"ray(?:\[serve\]==|:)([\d.]+)", text)) == {cluster["rayVersion"]}
+    assert set(re.findall(r"docker build -t (\S+)", text)) == images
 
 
 def test_ray_accepts_the_configuration():
@@ -106,6 +106,6 @@ def test_ray_accepts_the_configuration():
     (application,) = config.applications
     built = build(application.args)
 
-    assert "wlk_serve.ray:build" == application.import_path
+    assert application.import_path == "wlk_serve.ray:build"
     assert [built._bound_deployment.name] == [each.name for each in application.deployments]
-    assert 8000 == config.http_options.port
+    assert config.http_options.port == 8000

@@ -183,7 +183,7 @@ def test_openais_client_works_through_a_proxy(tmp_path, certificate, proxy):
         connection.input_audio_buffer.commit()
         spoken = next(event.transcript for event in connection if event.type == COMPLETED)
 
-    assert 13 == len(text.split())
+    assert len(text.split()) == 13
     assert text == events[-1].text == spoken
     assert len(events) > 2
 
@@ -197,4 +197,4 @@ def test_systemd_accepts_the_unit(tmp_path):
     command = [analyze, "verify", "--man=no", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert [] == [line for line in done.stderr.splitlines() if "wlk-serve" in line]
+    assert [line for line in done.stderr.splitlines() if "wlk-serve" in line] == []

@@ -80,7 +80,7 @@ def test_a_python_example_runs(code, folder):
     """The block is a script that ends with status 0 and prints something, where it prints."""
     done = run([sys.executable, "-W", "error", "-c", code], folder)
 
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() or "print" not in code
 
 
@@ -100,7 +100,7 @@ def test_a_command_runs(line, folder):
     name, *arguments = shlex.split(line, comments=True)
     done = run([str(Path(sysconfig.get_path("scripts")) / name), *arguments], folder)
 
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() or "--output" in line
 
 
@@ -112,7 +112,7 @@ def test_python_examples_pass_a_strict_type_checker(folder):
         (folder / f"example_{number}.py").write_text(block.values[0], encoding="utf-8")
     done = run([sys.executable, "-m", "mypy", "--strict", "."], folder)
 
-    assert 0 == done.returncode, done.stdout
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_the_site_has_every_page_as_markdown_too(tmp_path):
     site = tmp_path / "site"
     done = run([sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", site], ROOT)
 
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
     listed = LINK.findall((site / "llms.txt").read_text(encoding="utf-8"))
     assert sorted(path.name for path in ROOT.glob("docs/*.md")) == listed
     text = "".join((site / name).read_text(encoding="utf-8") for name in listed)
@@ -134,7 +134,7 @@ def test_the_pages_of_the_contract_are_current():
     """They have every rule and every faulty backend, in the words of the suite and its tests."""
     pages = runpy.run_path(str(ROOT / "tools/contract_pages.py"))
 
-    assert [] == [*pages["outdated"]()], f"run: {pages['COMMAND']}"
+    assert [*pages["outdated"]()] == [], f"run: {pages['COMMAND']}"
 
 
 @pytest.mark.parametrize("document", LINKING, ids=name_of)

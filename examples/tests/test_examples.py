@@ -57,7 +57,7 @@ def run(*command: Any, cwd: Any, **env: Any) -> Any:
         timeout=1800,
         check=False,
     )
-    assert 0 == done.returncode, done.stdout[-20_000:] + done.stderr[-5_000:]
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
     return done.stdout
 
 
@@ -114,7 +114,7 @@ def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path: Path) -
 
     judged = json.loads(report.read_text(encoding="utf-8"))
     outcomes = {rule["id"]: rule["outcome"] for rule in judged["rules"]}
-    assert "compliant" == judged["verdict"]
+    assert judged["verdict"] == "compliant"
     assert {"QUAL-01": "pass", "QUAL-02": "pass", "TIME-05": "pass"}.items() <= outcomes.items()
     assert not {"deviation", "stale", "fail"} & set(outcomes.values())
 
@@ -127,7 +127,7 @@ def test_a_file_becomes_timed_words(tmp_path: Path) -> None:
 
     words = [line.split() for line in output.splitlines()]
     expected = load_clip("demo").words
-    assert [word.text.strip() for word in expected] == [text for _, _, text in words]
+    assert [text for _, _, text in words] == [word.text.strip() for word in expected]
     for word, (start, end, _) in zip(expected, words, strict=True):
         assert float(start) == pytest.approx(word.start, abs=0.3)
         assert float(start) < float(end)
@@ -157,7 +157,7 @@ def test_the_template_complies_before_its_engine_is_written(made: Any, tmp_path:
     report = report_of("my-ears", tmp_path, PYTHONPATH=made[1])
 
     assert ANSWERS["summary"] in listed
-    assert ("compliant", "wlk-my-ears") == (report["verdict"], report["distribution"])
+    assert (report["verdict"], report["distribution"]) == ("compliant", "wlk-my-ears")
     tested = sum(rule["outcome"] != "n/a" for rule in report["rules"])
     page = (EXAMPLES.parent / "docs/writing-a-backend.md").read_text(encoding="utf-8")
     assert f"{tested} of {len(report['rules'])} rules tested" in page
@@ -204,8 +204,8 @@ def test_a_mediocre_engine_in_the_template_complies(made: Any, tmp_path: Path) -
 
     rules = {rule["id"]: rule for rule in report["rules"]}
     (rate,) = re.findall(r"WER ([\d.]+) %", rules["QUAL-01"]["detail"])
-    assert "compliant" == report["verdict"]
-    assert {"pass"} == {rules[rule]["outcome"] for rule in ("QUAL-01", "QUAL-04", "TIME-05")}
+    assert report["verdict"] == "compliant"
+    assert {rules[rule]["outcome"] for rule in ("QUAL-01", "QUAL-04", "TIME-05")} == {"pass"}
     assert 8 < float(rate) < 22
 
 
@@ -232,7 +232,7 @@ def test_a_protocol_of_the_template_keeps_its_rules(made_protocol: Any) -> None:
     printed = run(*suite, cwd=folder, PYTHONPATH=site)
     tests = run(sys.executable, "-m", "pytest", "-q", cwd=folder, PYTHONPATH=site)
 
-    assert ["kept"] * 5 == [line.split()[1] for line in printed.splitlines()]
+    assert [line.split()[1] for line in printed.splitlines()] == ["kept"] * 5
     assert "5 passed" in tests
     assert_is_well_kept(folder, site)
 
@@ -262,8 +262,8 @@ def test_a_protocol_of_the_template_is_served(made_protocol: Any, tmp_path: Path
         finally:
             server.terminate()
 
-    assert {"hello": "send audio"} == messages[0]
-    assert expected.split() == "".join(m.get("text", "") for m in messages).split()
+    assert messages[0] == {"hello": "send audio"}
+    assert "".join(m.get("text", "") for m in messages).split() == expected.split()
 
 
 def test_the_page_for_authors_of_protocols_shows_the_template(made_protocol: Any) -> None:

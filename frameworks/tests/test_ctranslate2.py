@@ -17,7 +17,7 @@ def test_a_device_is_the_one_named_or_a_gpu(
     """With auto, a GPU is preferred to the CPU."""
     monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: gpus)
 
-    assert device == choose_device(name)
+    assert choose_device(name) == device
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_processor(
     monkeypatch.setattr("ctranslate2.get_supported_compute_types", lambda _device: types)
     monkeypatch.setattr("platform.machine", lambda: machine)
 
-    assert expected == choose_compute_type(name, device="cpu", declared=declared)
+    assert choose_compute_type(name, device="cpu", declared=declared) == expected

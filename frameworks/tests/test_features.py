@@ -37,7 +37,7 @@ def test_loudness_is_the_mean_power_of_whole_frames():
     """A constant of 0.1 is at -20 dB, silence at -120 dB, and an incomplete frame is omitted."""
     audio = np.concatenate([np.full(160, 0.1), np.zeros(160 + 159)]).astype(np.float32)
 
-    assert pytest.approx([-20.0, -120.0]) == loudness(audio).tolist()
+    assert loudness(audio).tolist() == pytest.approx([-20.0, -120.0])
 
 
 @given(st.lists(st.booleans(), max_size=30))
@@ -63,12 +63,12 @@ def test_a_pause_divides_words_and_a_closure_does_not():
     """A stop of 70 ms is part of a word; 200 ms of quiet is a pause between words."""
     contour = contour_of((0.5, 0.9), (1.1, 1.4), (1.47, 1.7))
 
-    assert 1.1 == pytest.approx(onset(contour, 1.76), abs=0.011)
+    assert onset(contour, 1.76) == pytest.approx(1.1, abs=0.011)
 
 
 def test_words_without_a_pause_are_divided_by_the_end_of_the_first():
     """Without a pause a word begins where the word before it ended."""
-    assert 1.0 == pytest.approx(onset(contour_of((0.5, 1.6)), 1.6, after=1.0), abs=0.011)
+    assert onset(contour_of((0.5, 1.6)), 1.6, after=1.0) == pytest.approx(1.0, abs=0.011)
 
 
 @settings(deadline=None, derandomize=True)
@@ -85,7 +85,7 @@ def test_in_silence_a_word_begins_at_most_the_longest_word_before_its_end():
     contour = EnergyContour(6.0)
     contour.append(silence(4.0))
 
-    assert 3.0 - 1.2 == pytest.approx(onset(contour, 3.0), abs=0.011)
+    assert onset(contour, 3.0) == pytest.approx(3.0 - 1.2, abs=0.011)
 
 
 @settings(deadline=None, derandomize=True)
@@ -112,8 +112,8 @@ def test_the_contour_of_a_long_utterance_is_bounded():
         contour.trim(seconds)
         held.append(contour.nbytes)
 
-    assert [4 * 600] * 5 == held
-    assert 50 * RATE == contour.samples
+    assert held == [4 * 600] * 5
+    assert contour.samples == 50 * RATE
 
 
 MEL = LogMel()
@@ -123,7 +123,7 @@ def test_a_frame_comes_for_every_window_that_fits():
     """Nothing is padded: 400 samples give one frame, and each 160 more give another."""
     lengths = [len(MEL(silence(1.0)[:samples])) for samples in (0, 399, 400, 559, 560, 16_000)]
 
-    assert [0, 0, 1, 1, 2, 98] == lengths
+    assert lengths == [0, 0, 1, 1, 2, 98]
 
 
 @settings(deadline=None, derandomize=True)  # a second of features each time
@@ -147,4 +147,4 @@ def test_a_tone_is_loudest_where_it_is():
     """1 kHz lies at mel 15 of 45.2 on the Slaney scale."""
     loudest = MEL(tone(0.2, hertz=1000.0)).mean(axis=0).argmax()
 
-    assert 15 / 45.245640471924965 * 129 - 1 == pytest.approx(loudest, abs=1)
+    assert loudest == pytest.approx(15 / 45.245640471924965 * 129 - 1, abs=1)

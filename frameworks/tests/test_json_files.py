@@ -32,7 +32,7 @@ def test_a_table_is_read_from_its_file(tmp_path, content, expected):
     if content is not None:
         file.write_text(content, encoding="utf-8")
 
-    assert expected == read_json_table(file)
+    assert read_json_table(file) == expected
 
 
 def test_keys_that_the_schema_leaves_out_are_kept(tmp_path):
@@ -41,7 +41,7 @@ def test_keys_that_the_schema_leaves_out_are_kept(tmp_path):
     table = {"layers": {"count": 3, "width": None}, "act": "gelu"}
     file.write_text(json.dumps(table))
 
-    assert table == read_json_table(file, _Schema)
+    assert read_json_table(file, _Schema) == table
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_a_list_is_read_where_its_schema_is_a_list(tmp_path):
     file = tmp_path / "vocabulary.json"
     file.write_bytes(b'["a",  "b"]')
 
-    assert ["a", "b"] == read_json(file, list[str])
+    assert read_json(file, list[str]) == ["a", "b"]
     assert read_json(tmp_path / "none.json", list[str]) is None

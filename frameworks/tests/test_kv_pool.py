@@ -106,10 +106,10 @@ def test_places_are_used_again():
         (branch,) = extend(pool, [branch], [7], generator)
     gc.collect()
 
-    assert 1 + LEAST_GROWTH == pool.capacity
+    assert pool.capacity == 1 + LEAST_GROWTH
     assert len(branch.cache.places) == window - 1 + 7
-    assert len(branch.cache.places) * pool.position_bytes == branch.cache.nbytes
-    assert pool.capacity - 1 == len(branch.cache.places) + len(pool.free)
+    assert branch.cache.nbytes == len(branch.cache.places) * pool.position_bytes
+    assert len(branch.cache.places) + len(pool.free) == pool.capacity - 1
 
 
 def test_no_row_reads_what_another_one_left():
@@ -123,4 +123,4 @@ def test_no_row_reads_what_another_one_left():
     capacity = pool.capacity
 
     extend(pool, extend(pool, empty, [1, 20, 7], generator), [3, 1, 5], generator)
-    assert capacity == pool.capacity
+    assert pool.capacity == capacity

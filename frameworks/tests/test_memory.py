@@ -28,4 +28,4 @@ def test_a_model_that_does_not_fit_makes_the_backend_unavailable(
 ) -> None:
     """One byte less is refused; the message has the model, both sizes, the device and remedy."""
     expected = f"mini needs 16.0 GB of memory, and cuda has {shown} GB; use a small one"
-    assert expected == refusal(available)
+    assert refusal(available) == expected

@@ -24,7 +24,7 @@ def stream() -> Any:
 def test_all_callers_share_one_stream_of_a_device() -> None:
     """The stream knows its kind of device, and auto is the default device of MLX."""
     assert stream() is stream()
-    assert ("cpu", False) == (stream().device, stream().is_gpu)
+    assert (stream().device, stream().is_gpu) == ("cpu", False)
     assert mx.default_device().type.name == shared_stream("auto", install_hint=HINT).device
 
 
@@ -44,7 +44,7 @@ def test_any_thread_can_use_what_another_one_computed() -> None:
         with ThreadPoolExecutor(1) as pool:
             array = pool.submit(double, array).result(120)
 
-    assert [8.0] * 4 == array.tolist()
+    assert array.tolist() == [8.0] * 4
 
 
 def test_threads_do_not_overlap() -> None:
@@ -65,7 +65,7 @@ def test_threads_do_not_overlap() -> None:
             order.append("first")
         future.result(120)
 
-    assert ["first", "second"] == order
+    assert order == ["first", "second"]
 
 
 def test_a_missing_gpu_makes_the_backend_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +105,4 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
     name: str, *, is_gpu: bool, declared: str | None, expected: Any
 ) -> None:
     """A name comes before the checkpoint, which comes before the default of the device."""
-    assert expected == choose_dtype(name, is_gpu=is_gpu, declared=declared)
+    assert choose_dtype(name, is_gpu=is_gpu, declared=declared) == expected

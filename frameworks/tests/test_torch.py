@@ -42,7 +42,7 @@ def test_a_device_is_the_one_named_or_the_fastest_here(
     """CUDA comes before MPS, and the CPU is last."""
     present(**accelerators)
 
-    assert torch.device(device) == choose_device(name)
+    assert choose_device(name) == torch.device(device)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
     name: str, device: Any, declared: str | None, expected: Any
 ) -> None:
     """A name comes before the checkpoint, which comes before the default of the device."""
-    assert expected == choose_dtype(name, device=device, declared=declared)
+    assert choose_dtype(name, device=device, declared=declared) == expected
 
 
 @pytest.mark.parametrize(

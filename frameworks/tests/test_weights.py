@@ -38,8 +38,8 @@ def test_names_types_and_shapes_are_read(tmp_path):
     second = write(tmp_path / "2.safetensors", {"scale": scale})
     tensors = read_safetensors_headers([first, second])
 
-    assert {"norm": TensorHeader("F16", (4,)), "scale": TensorHeader("U32", ())} == tensors
-    assert (4, 1) == (tensors["norm"].size, tensors["scale"].size)
+    assert tensors == {"norm": TensorHeader("F16", (4,)), "scale": TensorHeader("U32", ())}
+    assert (tensors["norm"].size, tensors["scale"].size) == (4, 1)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_files_of_an_index_are_listed_once(tmp_path, index, names):
     if index is not None:
         path.write_text(json.dumps(index))
 
-    assert names == shard_names(path)
+    assert shard_names(path) == names
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_single_file_of_weights_counts_before_shards(tmp_path, files, names):
     if "single" in files:
         (tmp_path / "model.safetensors").touch()
 
-    assert names == weight_names(tmp_path)
+    assert weight_names(tmp_path) == names
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ CONFIG = {"text": {"layers": 2, "vocabulary": 50}, "width": 8, "heads": 2, "head
 
 def test_sizes_of_the_weights_pass():
     """Names from any layout match, and products of keys too."""
-    assert [2, 8, 6, 50] == [size.measure(TENSORS) for size in SIZES]
+    assert [size.measure(TENSORS) for size in SIZES] == [2, 8, 6, 50]
 
     check_sizes(CONFIG, SIZES, TENSORS, path=Path("config.json"))
     check_sizes({"width": 8, "text": None}, SIZES, TENSORS, path=Path("config.json"))

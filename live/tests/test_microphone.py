@@ -117,10 +117,10 @@ def test_blocks_come_in_their_order_without_gaps(portaudio, capture):
         capture(late=late)
     captured = device.read(0)
 
-    assert [("Built-in Microphone", 16_000)] == portaudio.opened
-    assert [0.0] * 4 == [block.lost_seconds for block in captured]
-    assert 4 * 1_600 == sum(len(block.audio) for block in captured)
-    assert [] == device.read(0)
+    assert portaudio.opened == [("Built-in Microphone", 16_000)]
+    assert [block.lost_seconds for block in captured] == [0.0] * 4
+    assert sum(len(block.audio) for block in captured) == 4 * 1_600
+    assert device.read(0) == []
 
 
 def test_a_microphone_is_a_source_of_chunks_at_16_khz(portaudio, capture):
@@ -131,9 +131,9 @@ def test_a_microphone_is_a_source_of_chunks_at_16_khz(portaudio, capture):
         capture(late=2.5, rate=44_100)
         chunks = list(islice(device, 5))
 
-    assert {np.dtype(np.float32)} == {chunk.dtype for chunk in chunks}
-    assert 2.6 == pytest.approx(sum(map(len, chunks)) / 16_000, abs=0.01)
-    assert [] == list(device)
+    assert {chunk.dtype for chunk in chunks} == {np.dtype(np.float32)}
+    assert sum(map(len, chunks)) / 16_000 == pytest.approx(2.6, abs=0.01)
+    assert list(device) == []
 
 
 def test_an_overflow_is_a_gap_of_the_time_that_is_missing(capture):
@@ -143,8 +143,8 @@ def test_an_overflow_is_a_gap_of_the_time_that_is_missing(capture):
     capture(late=0.3, has_lost=True)
     first, second = device.read(0)
 
-    assert 0 == first.lost_seconds
-    assert 0.3 == pytest.approx(second.lost_seconds)
+    assert first.lost_seconds == 0
+    assert second.lost_seconds == pytest.approx(0.3)
 
 
 def test_a_device_that_was_lost_is_opened_again(portaudio, clock, capture):
@@ -156,7 +156,7 @@ def test_a_device_that_was_lost_is_opened_again(portaudio, clock, capture):
     portaudio.rates = set()
     for _ in range(5):
         clock.seconds += 1.0
-        assert [] == device.read(0)
+        assert device.read(0) == []
     problem = device.problem
     portaudio.rates = {16_000}
     clock.seconds += 1.0
@@ -166,8 +166,8 @@ def test_a_device_that_was_lost_is_opened_again(portaudio, clock, capture):
 
     assert "Built-in Microphone cannot be opened at 16000 Hz: Invalid sample rate" in problem
     assert device.problem is None
-    assert 6.0 == pytest.approx(block.lost_seconds)
-    assert 2 == len(portaudio.opened)
+    assert block.lost_seconds == pytest.approx(6.0)
+    assert len(portaudio.opened) == 2
 
 
 def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(portaudio, clock, capture):
@@ -185,9 +185,9 @@ def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(portaudi
         problems.append(device.problem)
     capture()
 
-    assert ["USB Audio is gone; connect it again", "no sound server"] == problems[:2]
-    assert [("USB Audio", 16_000)] * 2 == portaudio.opened
-    assert 3.0 == pytest.approx(device.read(0)[0].lost_seconds)
+    assert problems[:2] == ["USB Audio is gone; connect it again", "no sound server"]
+    assert portaudio.opened == [("USB Audio", 16_000)] * 2
+    assert device.read(0)[0].lost_seconds == pytest.approx(3.0)
 
 
 def test_a_device_that_stays_silent_without_an_error_is_opened_again(portaudio, clock, capture):
@@ -199,7 +199,7 @@ def test_a_device_that_stays_silent_without_an_error_is_opened_again(portaudio, 
     device.read(0)
 
     assert "gives no audio" in device.problem
-    assert 2 == len(portaudio.opened)
+    assert len(portaudio.opened) == 2
 
 
 def test_what_waits_is_bounded_and_the_rest_is_a_gap(capture):
@@ -211,14 +211,14 @@ def test_what_waits_is_bounded_and_the_rest_is_a_gap(capture):
     capture()
     (following,) = device.read(0)
 
-    assert 2_400 == len(kept)
-    assert 480.0 == following.lost_seconds
+    assert len(kept) == 2_400
+    assert following.lost_seconds == 480.0
 
 
 @pytest.mark.parametrize(("name", "chosen"), [(None, BUILT_IN), ("2", USB), ("usb", USB)])
 def test_a_device_is_chosen_by_index_or_part_of_its_name(name, chosen):
     """Without a name, the default device is chosen."""
-    assert chosen == find_device(name)
+    assert find_device(name) == chosen
 
 
 def test_devices_that_can_record_are_listed(portaudio):
@@ -227,8 +227,9 @@ def test_devices_that_can_record_are_listed(portaudio):
     portaudio.query_devices = portaudio._initialize
     portaudio.fails = True
 
-    assert [("Built-in Microphone", True), ("USB Audio", False)] == [
-        (device["name"], device["is_default"]) for device in listed
+    assert [(device["name"], device["is_default"]) for device in listed] == [
+        ("Built-in Microphone", True),
+        ("USB Audio", False),
     ]
     with pytest.raises(AudioDeviceError, match="the devices cannot be listed: no sound server"):
         input_devices()

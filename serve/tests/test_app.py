@@ -28,10 +28,10 @@ def ask(address, fetch):
 @pytest.mark.parametrize("path", ["/readyz", "/health"])
 def test_a_server_is_ready_when_a_canary_came_through(ask, path):
     """Neither address needs a key; `/health` is the name that other servers use."""
-    assert 200 == ask("GET", "/livez", x_api_key="")[0]
+    assert ask("GET", "/livez", x_api_key="")[0] == 200
     status, body, _ = ask("GET", path, x_api_key="")
 
-    assert (200, "ready") == (status, body["status"])
+    assert (status, body["status"]) == (200, "ready")
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_a_refusal_has_the_shape_of_openai(*, ask, method, path, headers, status
     """Every refusal is an error object with a request id."""
     answer, body, answer_headers = ask(method, path, b"", **headers)
 
-    assert (status, code) == (answer, body["error"]["code"])
+    assert (answer, body["error"]["code"]) == (status, code)
     assert reason in body["error"]["message"]
-    assert {"message", "type", "param", "code"} == set(body["error"])
+    assert set(body["error"]) == {"message", "type", "param", "code"}
     assert answer_headers["x-request-id"].startswith("req_")
 
 
@@ -66,9 +66,9 @@ def test_a_page_of_an_allowed_origin_may_use_the_addresses(ask):
     _, _, headers = ask("GET", "/v1/models", **page)
     asked = {"access_control_request_method": "POST", "x_api_key": ""}
 
-    assert "https://captions.example" == headers["access-control-allow-origin"]
-    assert 200 == ask("OPTIONS", FORMS, **page, **asked)[0]
-    assert 400 == ask("OPTIONS", FORMS, **{**page, "origin": "https://evil.example"}, **asked)[0]
+    assert headers["access-control-allow-origin"] == "https://captions.example"
+    assert ask("OPTIONS", FORMS, **page, **asked)[0] == 200
+    assert ask("OPTIONS", FORMS, **{**page, "origin": "https://evil.example"}, **asked)[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_socket_is_refused_before_it_is_accepted(
 
     response = caught.value.response
     error = json.loads(response.body)["error"]
-    assert (status, code) == (response.status_code, error["code"])
+    assert (response.status_code, error["code"]) == (status, code)
     assert reason in error["message"]
 
 
@@ -102,10 +102,10 @@ def test_a_browser_sends_its_key_as_a_subprotocol(address):
     offered = ["realtime", "openai-insecure-api-key.secret"]
 
     with connect(url, subprotocols=offered, origin="https://captions.example") as socket:
-        assert "realtime" == socket.subprotocol
-        assert "session.created" == json.loads(socket.recv())["type"]
+        assert socket.subprotocol == "realtime"
+        assert json.loads(socket.recv())["type"] == "session.created"
         socket.send(b"\x00\x01")
-        assert "invalid_event" == json.loads(socket.recv())["error"]["code"]
+        assert json.loads(socket.recv())["error"]["code"] == "invalid_event"
 
 
 def test_a_message_that_is_too_large_ends_one_session_alone(address):
@@ -126,6 +126,6 @@ def test_a_message_that_is_too_large_ends_one_session_alone(address):
                 socket.recv(timeout=30)
         other.recv()
         other.send("{}")
-        assert "invalid_event" == json.loads(other.recv())["error"]["code"]
+        assert json.loads(other.recv())["error"]["code"] == "invalid_event"
 
-    assert 1009 == closed.value.rcvd.code
+    assert closed.value.rcvd.code == 1009

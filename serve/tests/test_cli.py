@@ -35,7 +35,7 @@ def test_warnings_of_plugins_have_the_form_of_the_log(monkeypatch, capsys):
     cli._log_to_stderr(is_json=True)
     logging.getLogger("wlk_toy").warning("slow")
 
-    assert "slow" == json.loads(capsys.readouterr().err)["message"]
+    assert json.loads(capsys.readouterr().err)["message"] == "slow"
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_what_cannot_be_served_is_one_line(arguments, status, message, capsys):
     """The line begins with the name of the program that was run."""
     for name, command in (("wlk-core", main), ("wlk-serve", cli.serve)):
         start = ["serve"] if command is main else []
-        assert status == execute([*start, *arguments], command=command, name=name)
+        assert execute([*start, *arguments], command=command, name=name) == status
         lines = capsys.readouterr().err.splitlines()
 
-        assert 1 == len(lines)
+        assert len(lines) == 1
         assert lines[0].startswith(f"{name}: ")
         assert message in lines[0]
 
@@ -88,4 +88,4 @@ def test_a_server_whose_engine_does_not_return_ends_itself(monkeypatch, hung, is
     with pytest.raises(TimeoutError):
         _watch(server, service, 0.0)
 
-    assert ([] if seconds is None else [(seconds + 2.0, 1)]) == ended
+    assert ended == ([] if seconds is None else [(seconds + 2.0, 1)])

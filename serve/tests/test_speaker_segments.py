@@ -28,8 +28,8 @@ def test_a_word_that_is_covered_in_part_waits_for_the_delay():
     speakers.add_span(SpeakerSpan("bert", 0.9, 1.4))
     speakers.advance(2.5)
 
-    assert [] == early
-    assert [("a", "bert", "w1")] == taken(speakers)
+    assert early == []
+    assert taken(speakers) == [("a", "bert", "w1")]
 
 
 def test_a_word_without_a_speaker_waits_for_the_next_one():
@@ -41,8 +41,8 @@ def test_a_word_without_a_speaker_waits_for_the_next_one():
     early = taken(speakers)
     speakers.add_span(SpeakerSpan("bert", 100, 101))
 
-    assert [] == early
-    assert [("a", None, "w0")] == taken(speakers)
+    assert early == []
+    assert taken(speakers) == [("a", None, "w0")]
 
 
 def test_text_that_is_dropped_is_in_no_segment():
@@ -54,7 +54,7 @@ def test_text_that_is_dropped_is_in_no_segment():
     speakers.discard()
     speakers.settle()
 
-    assert [("a", None, "w0")] == taken(speakers)
+    assert taken(speakers) == [("a", None, "w0")]
 
 
 SPANS = strategies.builds(
@@ -83,7 +83,7 @@ def test_each_word_is_in_one_segment_whatever_the_order(steps, delay):
         else:
             tokens = words(*range(time, time + step))
             labelled = speakers.extend(str(utterance), tokens)
-            assert [token.text for token in tokens] == [token.text for token in labelled]
+            assert [token.text for token in labelled] == [token.text for token in tokens]
             given_words += [(str(utterance), token.text) for token in tokens]
             time += step
         segments += speakers.take()
@@ -91,5 +91,5 @@ def test_each_word_is_in_one_segment_whatever_the_order(steps, delay):
     speakers.settle()
     segments += speakers.take()
 
-    assert given_words == [(name, t.text) for name, line in segments for t in line.tokens]
+    assert [(name, t.text) for name, line in segments for t in line.tokens] == given_words
     assert all(len({t.speaker for t in line.tokens}) == 1 for _, line in segments)

@@ -92,7 +92,7 @@ def test_no_letter_of_a_text_is_lost(words, text):
     """The pieces of a text are in the order of the words, and join to the text."""
     pieces = divide_text(words, text)
 
-    assert not pieces or text == "".join(piece for *_, piece in pieces)
+    assert not pieces or "".join(piece for *_, piece in pieces) == text
     assert sorted(index for index, *_ in pieces) == [index for index, *_ in pieces]
 
 

@@ -69,7 +69,7 @@ def check(data):
     """Read the length in the header of *data*, and decode it up to LIMIT_SAMPLES."""
     with suppress_one_line():
         seconds = audio_duration(io.BytesIO(data))
-        assert seconds is None or 0.0 <= seconds
+        assert seconds is None or seconds >= 0.0
     total = 0
     with suppress_one_line():
         for piece in islice(decode_file(io.BytesIO(data)), 2000):

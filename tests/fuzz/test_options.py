@@ -70,7 +70,7 @@ def test_a_value_is_of_the_declared_type_or_refused(option, value):
 
     assert converted is None or type(converted) is option.type
     assert not isinstance(converted, float) or math.isfinite(converted)
-    assert converted == option.convert(converted, owner="toy")
+    assert option.convert(converted, owner="toy") == converted
 
 
 @cases
@@ -144,8 +144,8 @@ def test_any_configuration_is_read_or_one_line(path, content):
         return
 
     table = tomllib.loads(content.decode("utf-8-sig"))
-    assert table.get("options", {}) == config.options
-    assert all(table[name] == getattr(config, name) for name in table if name != "options")
+    assert config.options == table.get("options", {})
+    assert all(getattr(config, name) == table[name] for name in table if name != "options")
 
 
 def _toml(value):

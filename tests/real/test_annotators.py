@@ -86,5 +86,5 @@ def test_a_finished_sentence_ends_sooner_than_by_silence():
             for part in ({"turn_detector": detector}, {})
         ]
 
-    assert ["turn-detector", "silence"] == [end.reason for end in ends]
+    assert [end.reason for end in ends] == ["turn-detector", "silence"]
     assert ends[1].audio_time - ends[0].audio_time >= 0.5

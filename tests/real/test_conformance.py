@@ -29,4 +29,4 @@ def test_the_rules_of_text_hold_on_open_words(column):
     command += [f"--rule={rule}" for rule in (SHORT_RULES if backend == "mlx-whisper" else RULES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -29,7 +29,7 @@ def test_a_recording_of_a_minute_comes_back(column):
     english = {token[1:].casefold() for token in tokens if token.startswith("Ġ")} | {*spoken}
 
     assert word_errors(spoken, written) <= 10, " ".join(written)
-    assert set() == set(written) - english
+    assert set(written) - english == set()
 
 
 @pytest.mark.parametrize("column", TINY)
@@ -52,7 +52,7 @@ def test_the_engines_agree(policy):
         pytest.skip("needs flite")
     texts = {" ".join(words_in(streamed(engine, path).text)) for engine in engines}
 
-    assert 1 == len(texts), texts
+    assert len(texts) == 1, texts
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -78,7 +78,7 @@ def test_audio_without_speech_does_not_pass_the_voice_activity_gate(name):
     """Nothing is committed for 20 s without speech, whatever the model would recognise there."""
     recording = RECORDINGS / f"wordless/{name}.wav"
 
-    assert "" == loaded("faster-whisper", "tiny.en").transcribe(recording).text
+    assert loaded("faster-whisper", "tiny.en").transcribe(recording).text == ""
 
 
 def test_a_larger_model_makes_no_more_mistakes():
@@ -98,7 +98,7 @@ def test_german_is_detected_and_translated():
     translated = streamed("faster-whisper-base", path, language="de", task="translate")
     words = set(words_in(translated.text))
 
-    assert {"de"} == {token.detected_language for token in stream.tokens}
+    assert {token.detected_language for token in stream.tokens} == {"de"}
     assert word_errors(words_in(path), words_in(stream.text)) <= 5, stream.text
     assert {"good", "morning", "the", "and", "we"} & words, words
     assert not {"guten", "morgen", "und", "wir"} & words, words

@@ -26,9 +26,9 @@ def test_reading_gives_back_what_was_coded(tokens):
     """Ids, starts and ends come back exactly."""
     detected = read_tokens(encode(tokens))
 
-    assert [t.id for t in tokens] == [d.id for d in detected]
-    assert [t.start * CELL_SAMPLES for t in tokens] == [d.start for d in detected]
-    assert [(t.start + t.cells) * CELL_SAMPLES for t in tokens] == [d.end for d in detected]
+    assert [d.id for d in detected] == [t.id for t in tokens]
+    assert [d.start for d in detected] == [t.start * CELL_SAMPLES for t in tokens]
+    assert [d.end for d in detected] == [(t.start + t.cells) * CELL_SAMPLES for t in tokens]
 
 
 @given(scripts(), st.integers(0, 20_000))
@@ -45,8 +45,8 @@ def test_any_slice_contains_the_origins_of_its_tokens(tokens, start):
 @given(st.integers(0, 50))
 def test_noise_contains_no_token(seed):
     """Tokens are detected in coded audio only."""
-    assert [] == read_tokens(noise(2.0, level=0.3, seed=seed))
-    assert [] == read_tokens(np.zeros(10_000, dtype=np.float32))
+    assert read_tokens(noise(2.0, level=0.3, seed=seed)) == []
+    assert read_tokens(np.zeros(10_000, dtype=np.float32)) == []
 
 
 def test_overlapping_tokens_are_refused():

@@ -33,4 +33,4 @@ def test_connected_digits_are_the_same_for_the_same_seed():
 
 def test_connected_digits_can_be_fixed():
     """The words are the digits requested."""
-    assert "seven seven two" == connected_digits(3, digits=(7, 7, 2)).text
+    assert connected_digits(3, digits=(7, 7, 2)).text == "seven seven two"

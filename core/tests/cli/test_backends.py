@@ -58,7 +58,7 @@ def test_backends_as_json(install_needy, command):
         ("device", "backend"),
     ]
     assert (toy["name"], toy["installed"], toy["missing"]) == ("toy", True, [])
-    assert toy == json.loads(command("backends", "toy", "--json").out)
+    assert json.loads(command("backends", "toy", "--json").out) == toy
 
 
 BROKEN = "import not_a_module\n"

@@ -86,7 +86,7 @@ def test_rm_with_yes_asks_nothing(command, cached):
     """The option gives consent."""
     done = command("rm", "acme/base", "--backend", "toy", "--yes")
 
-    assert (0, "removed acme/base: 0.3 MB are free again\n") == (done.status, done.out)
+    assert (done.status, done.out) == (0, "removed acme/base: 0.3 MB are free again\n")
     assert not cached.exists()
 
 
@@ -98,5 +98,5 @@ def test_rm_asks_on_a_terminal(command, cached, monkeypatch, answer, is_kept):
     monkeypatch.setattr("sys.stdin", terminal)
     done = command("rm", "acme/base", "--backend", "toy")
 
-    assert (int(is_kept), is_kept) == (done.status, cached.exists())
+    assert (done.status, cached.exists()) == (int(is_kept), is_kept)
     assert "other tools may use acme/base (0.3 MB). Remove it?" in done.err

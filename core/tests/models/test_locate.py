@@ -28,7 +28,7 @@ def directory(tmp_path):
 @pytest.mark.usefixtures("no_network")
 def test_a_local_directory_is_used_as_it_is(spec, directory):
     """A directory with the needed files is the model; the network is not used."""
-    assert directory == locate(str(directory), spec=spec)
+    assert locate(str(directory), spec=spec) == directory
 
 
 def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_directory_without_the_weights_names_what_is_missing(spec, directory):
 @pytest.mark.parametrize("ref", ["digits", "Digits", "DIGITS"])
 def test_a_bundled_model_comes_from_the_wheel(spec, directory, ref):
     """A bundled alias, in upper or lower case, is the directory that the plugin passes."""
-    assert directory == locate(ref, spec=spec, bundled={"digits": directory})
+    assert locate(ref, spec=spec, bundled={"digits": directory}) == directory
 
 
 def test_a_damaged_bundled_model_names_what_to_reinstall(spec, tmp_path):
@@ -136,7 +136,7 @@ def test_a_model_of_another_tool_is_used_without_network(spec, lay_out, locate_o
     """A model that another tool downloaded is used from its snapshot."""
     snapshot = lay_out(FILES)
 
-    assert snapshot == locate_offline("base", spec=spec)
+    assert locate_offline("base", spec=spec) == snapshot
     assert [row.state for row in list_models([spec])] == ["cached", "bundled"]
 
 

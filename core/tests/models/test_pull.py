@@ -47,7 +47,7 @@ def test_of_alternatives_the_first_that_exists_is_pulled(spec, hub, there, selec
 
     found = locate("base", spec=spec)
 
-    assert {"config.json", *selected} == {file.name for file in found.iterdir()}
+    assert {file.name for file in found.iterdir()} == {"config.json", *selected}
 
 
 def test_a_pull_without_a_terminal_prints_nothing(spec, hub, capfd):
@@ -81,13 +81,13 @@ def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, l
     with pytest.raises(ModelNotFoundError):
         pull("base", spec)
 
-    assert old.path == locate_offline("base", spec=spec)
+    assert locate_offline("base", spec=spec) == old.path
 
     hub.file_answer = None
     new = pull("base", spec)
 
     assert (new.path / "model.bin").read_bytes() == b"new"
-    assert new.path == locate_offline("base", spec=spec)
+    assert locate_offline("base", spec=spec) == new.path
 
 
 def test_a_directory_cannot_be_pulled(spec, tmp_path):

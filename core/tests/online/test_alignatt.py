@@ -110,7 +110,7 @@ def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
     for first_sample, samples, forced, prompt in decoder.calls:
         prompted = prompt.split()
         assert prompted[:2] == ["names:", "Ann"]
-        assert len(prompted) - 2 == sum(second + 0.2 < first_sample / RATE for second in range(20))
+        assert sum(second + 0.2 < first_sample / RATE for second in range(20)) == len(prompted) - 2
         assert forced <= (first_sample + samples) / RATE - (len(prompted) - 2)
 
 
@@ -125,8 +125,8 @@ def test_a_word_is_final_only_with_its_last_token():
     recognizer.feed(np.zeros(RATE, np.float32))
     step = recognizer.step(is_last=False)
 
-    assert [" one"] == [word.text for word in step.committed]
-    assert [" two", ","] == [word.text for word in recognizer.hypothesis]
+    assert [word.text for word in step.committed] == [" one"]
+    assert [word.text for word in recognizer.hypothesis] == [" two", ","]
 
 
 def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
@@ -140,14 +140,14 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
 
     steps = run(over(Decoder(words)), 2)
 
-    assert [0.1, 1.0] == [word.start for words in steps for word in words]
+    assert [word.start for words in steps for word in words] == [0.1, 1.0]
 
 
 def test_a_last_word_waits_for_the_next_one_or_a_second_without_words():
     """More audio may extend the last word, unless a second without words has followed it."""
     words = [word(0.1, 0.4, " wind"), word(2.1, 2.4, " of")]
 
-    assert [[], [" wind"], [], [" of"]] == texts(run(over(Decoder(lambda *_: words)), 4))
+    assert texts(run(over(Decoder(lambda *_: words)), 4)) == [[], [" wind"], [], [" of"]]
 
 
 def test_the_first_words_wait_for_a_second_hypothesis_where_they_are_confirmed():
@@ -162,15 +162,15 @@ def test_the_first_words_wait_for_a_second_hypothesis_where_they_are_confirmed()
         texts(run(over(Decoder(words), confirms_start=confirms), 4)) for confirms in (False, True)
     )
 
-    assert " Thank" == first[0][0]
-    assert [[], [], [" Mister", " Quilter", " is"]] == second[:3]
+    assert first[0][0] == " Thank"
+    assert second[:3] == [[], [], [" Mister", " Quilter", " is"]]
 
 
 def test_a_first_word_of_a_single_frame_is_new():
     """A word in the first frame of an utterance is not taken for a repetition."""
     decoder = Decoder(lambda *_: [word(0.0, 0.02, " seven", 0.0)])
 
-    assert [[" seven"]] == texts(run(over(decoder), 0.032))
+    assert texts(run(over(decoder), 0.032)) == [[" seven"]]
 
 
 def test_the_first_committed_word_fixes_the_language():
@@ -180,7 +180,7 @@ def test_the_first_committed_word_fixes_the_language():
     recognizer = over(decoder)
     run(recognizer, 4)
 
-    assert [None, None, "de", "de"] == decoder.forced
+    assert decoder.forced == [None, None, "de", "de"]
     assert recognizer.language == "de"
 
 
@@ -196,7 +196,7 @@ def test_cuts_fall_on_whole_windows_and_lose_no_word(seconds):
     driver.finish()
 
     total = sum(round(length * RATE) for length in seconds) / RATE
-    assert "".join(spoken.text for spoken, _ in every_second(0, total)).strip() == driver.text
+    assert driver.text == "".join(spoken.text for spoken, _ in every_second(0, total)).strip()
     assert all(first % WINDOW == 0 for first, *_ in decoder.calls)
     assert max(length for _, length, *_ in decoder.calls) <= 20 * RATE
 
@@ -215,8 +215,8 @@ def test_the_cache_is_counted_and_reset_with_each_utterance():
 
     recognizer.start_utterance(" w2")
 
-    assert resets + 1 == decoder.resets
-    assert empty == recognizer.state_bytes
+    assert decoder.resets == resets + 1
+    assert recognizer.state_bytes == empty
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_the_rest_of_a_long_word_after_a_cut_is_not_a_word(start, stop, attended
 
     decoder = Decoder(words)
 
-    assert [" seventeen"] == list(chain(*texts(run(cached(decoder), 14))))
+    assert list(chain(*texts(run(cached(decoder), 14)))) == [" seventeen"]
     assert 8 * RATE in {first for first, *_ in decoder.calls}
 
 
@@ -245,7 +245,7 @@ def test_a_short_word_after_a_cut_is_kept_although_the_word_before_seemed_longer
 
     decoder = Decoder(words)
 
-    assert [" seventeen", " up"] == list(chain(*texts(run(cached(decoder), 14))))
+    assert list(chain(*texts(run(cached(decoder), 14)))) == [" seventeen", " up"]
     assert 8 * RATE in {first for first, *_ in decoder.calls}
 
 
@@ -282,5 +282,5 @@ def test_the_remainder_is_the_end_of_the_last_word_that_became_prompt(last, foll
     recognizer._extend_prefix([AlignedWord(*times, frames=(0,)) for times in (last, *following)])
     recognizer._limit_window([AlignedWord(9.6, 9.9, " two", frames=(0,))], is_quiet=False)
 
-    assert 8 * RATE == recognizer._audio.start
-    assert round(remainder * RATE) == recognizer._remainder_samples
+    assert recognizer._audio.start == 8 * RATE
+    assert recognizer._remainder_samples == round(remainder * RATE)

@@ -104,7 +104,7 @@ def test_a_duration_is_any_real_number(engine, half):
     stream.end_silence(np.int64(2))
     emission = stream.new_speaker(ChangeSpeaker(3, half))
 
-    assert 4.5 == emission.processed_up_to
+    assert emission.processed_up_to == 4.5
 
 
 @pytest.mark.parametrize("seconds", [MAX_STREAM_SECONDS + 1, 1e300, 10**400])
@@ -117,4 +117,4 @@ def test_a_time_has_a_limit(engine, seconds):
     with pytest.raises(ClockError, match="ten years"):
         stream.insert_audio_chunk(np.zeros(RATE, np.float32), seconds)
 
-    assert 1 == stream.finish().processed_up_to
+    assert stream.finish().processed_up_to == 1

@@ -209,7 +209,7 @@ def test_local_agreement_commits_every_word_once_however_it_is_cut(is_undecided,
     """Even an engine that takes the rest of a word for a word, or never agrees, repeats none."""
     engine.is_undecided = is_undecided
 
-    assert texts(engine.script) == committed(local_agreement(engine, window), engine.script)
+    assert committed(local_agreement(engine, window), engine.script) == texts(engine.script)
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_alignatt_commits_every_word_once_however_its_window_is_cut(engine, wind
     """The committed text is the script, with cuts at any frame and with cuts far apart."""
     recognizer = align_att(engine, window, cut_samples=cut_samples)
 
-    assert texts(engine.script) == committed(recognizer, engine.script)
+    assert committed(recognizer, engine.script) == texts(engine.script)
 
 
 @pytest.mark.parametrize("make", [local_agreement, align_att], ids=["LocalAgreement", "AlignAtt"])
@@ -230,9 +230,9 @@ def test_a_pause_does_not_cut_the_word_before_it(make, seconds):
     script = (Spoken(0, 8000, " one"), word, Spoken(12 * RATE, 13 * RATE, " two"))
 
     for tick in (0.1, 0.25, 0.5, 1.0):
-        assert texts(script) == committed(
+        assert committed(
             make(FragmentEngine(script), (tick, 12.0, 28.0)), script, seconds=20
-        )
+        ) == texts(script)
 
 
 def test_a_word_that_was_committed_before_its_end_is_not_cut():
@@ -244,7 +244,7 @@ def test_a_word_that_was_committed_before_its_end_is_not_cut():
     )
     engine = FragmentEngine(script)
 
-    assert texts(script) == committed(local_agreement(engine, (0.5, 4.0, 8.0)), script, seconds=12)
+    assert committed(local_agreement(engine, (0.5, 4.0, 8.0)), script, seconds=12) == texts(script)
 
 
 def test_the_next_word_is_not_taken_for_a_word_that_a_cut_left_too_little_of():
@@ -256,4 +256,4 @@ def test_the_next_word_is_not_taken_for_a_word_that_a_cut_left_too_little_of():
     )
     engine = FragmentEngine(script)
 
-    assert texts(script) == committed(local_agreement(engine, (0.5, 4.0, 8.0)), script, seconds=12)
+    assert committed(local_agreement(engine, (0.5, 4.0, 8.0)), script, seconds=12) == texts(script)

@@ -42,10 +42,10 @@ def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:
         return sum(engine("a") for _ in range(1000))
 
     with ThreadPoolExecutor(8) as pool:
-        assert [1000] * 8 == list(pool.map(run, range(8)))
+        assert list(pool.map(run, range(8))) == [1000] * 8
 
-    assert 8000 == calls.count
-    assert list(range(1, 8001)) == sorted(numbers)
+    assert calls.count == 8000
+    assert sorted(numbers) == list(range(1, 8001))
 
 
 def test_an_intercepted_call_can_fail_or_have_another_answer(calls: EngineCalls) -> None:
@@ -69,9 +69,9 @@ def test_an_intercepted_call_can_fail_or_have_another_answer(calls: EngineCalls)
         call("efgh")
     calls.intercept = None
 
-    assert ("AB", "ABCD") == (first, call("abcd"))
-    assert ["abcd", "abcd"] == reached
-    assert 3 == calls.count
+    assert (first, call("abcd")) == ("AB", "ABCD")
+    assert reached == ["abcd", "abcd"]
+    assert calls.count == 3
 
 
 class Engine:
@@ -121,7 +121,7 @@ def held(batches: EngineBatches, pool: ThreadPoolExecutor, count: int) -> Iterat
     with batches.arrival:
         assert batches.arrival.wait_for(lambda: len(batches.waiting) > count, PATIENCE)
     go_on.set()
-    assert 0 == holding.result(PATIENCE)
+    assert holding.result(PATIENCE) == 0
 
 
 def together(
@@ -143,9 +143,9 @@ def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoo
     calls = EngineCalls(is_batching=True)
     doubles = [calls.wrap_batch(engine.double, cut=partial(max)) for _ in range(3)]
 
-    assert [2, 4, 6] == together(threads, calls, doubles, 1, 2, 3)
-    assert [[1, 2, 3]] == engine.batches
-    assert (3, 2) == (calls.count, calls.batch_count)  # and the run of `held`
+    assert together(threads, calls, doubles, 1, 2, 3) == [2, 4, 6]
+    assert engine.batches == [[1, 2, 3]]
+    assert (calls.count, calls.batch_count) == (3, 2)  # and the run of `held`
 
 
 def test_an_error_reaches_the_stream_that_caused_it(
@@ -156,10 +156,10 @@ def test_an_error_reaches_the_stream_that_caused_it(
     doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
     first, error, last = together(threads, calls, doubles, 1, -2, 3)
 
-    assert (2, 6) == (first, last)
+    assert (first, last) == (2, 6)
     assert isinstance(error, ValueError)
-    assert "negative: -2" == str(error)
-    assert [[-2, 1, 3], [-2], [1], [3]] == [engine.batches[0], *sorted(engine.batches[1:])]
+    assert str(error) == "negative: -2"
+    assert [engine.batches[0], *sorted(engine.batches[1:])] == [[-2, 1, 3], [-2], [1], [3]]
 
 
 def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> None:
@@ -171,8 +171,9 @@ def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> N
 
     errors = together(threads, calls, [calls.wrap_batch(one_short) for _ in range(2)], 1, 2)
 
-    assert ["expected 1 answers from the engine", "expected 1 answers from the engine"] == [
-        str(error).partition(",")[0] for error in errors
+    assert [str(error).partition(",")[0] for error in errors] == [
+        "expected 1 answers from the engine",
+        "expected 1 answers from the engine",
     ]
 
 
@@ -190,8 +191,8 @@ def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecut
         futures = [threads.submit(batches.call, interrupted, n, kind=1) for n in (1, 2)]
     errors = [future.exception(PATIENCE) for future in futures]
 
-    assert {"KeyboardInterrupt", "NoneType"} == {type(error).__name__ for error in errors}
-    assert 5 == batches.call(interrupted, 5, kind=1)
+    assert {type(error).__name__ for error in errors} == {"KeyboardInterrupt", "NoneType"}
+    assert batches.call(interrupted, 5, kind=1) == 5
 
 
 def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:
@@ -199,8 +200,8 @@ def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) ->
     calls = EngineCalls(is_batching=True)
     functions = [calls.wrap_batch(f) for f in (engine.double, engine.triple, engine.double)]
 
-    assert [20, 30, 20] == together(threads, calls, functions, 10, 10, 10)
-    assert [[10, 10]] == engine.batches
+    assert together(threads, calls, functions, 10, 10, 10) == [20, 30, 20]
+    assert engine.batches == [[10, 10]]
 
 
 def test_the_call_that_waits_longest_leads_next(threads: ThreadPoolExecutor) -> None:
@@ -229,7 +230,7 @@ def test_the_call_that_waits_longest_leads_next(threads: ThreadPoolExecutor) -> 
     batches.call(other, 2, kind="other")
     backlog.result(PATIENCE)
 
-    assert ["backlog", "other", "backlog"] == runs
+    assert runs == ["backlog", "other", "backlog"]
 
 
 def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
@@ -244,9 +245,9 @@ def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
     with ThreadPoolExecutor(MAX_BATCH + 1) as many:
         with held(batches, threads, MAX_BATCH + 1):
             futures = [many.submit(batches.call, count, n, kind=1) for n in range(MAX_BATCH + 1)]
-        assert list(range(MAX_BATCH + 1)) == [future.result(PATIENCE) for future in futures]
+        assert [future.result(PATIENCE) for future in futures] == list(range(MAX_BATCH + 1))
 
-    assert [MAX_BATCH, 1] == sizes
+    assert sizes == [MAX_BATCH, 1]
 
 
 def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) -> None:
@@ -266,5 +267,5 @@ def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) 
     for turn in range(BATCHES_WITHOUT_WAIT + 4):
         batches.call(streams[turn % 2], 1, kind="double")
 
-    assert [False] * 3 == alone
-    assert [False, False, True, True] == waits[3:]
+    assert alone == [False] * 3
+    assert waits[3:] == [False, False, True, True]

@@ -100,11 +100,11 @@ def test_each_utterance_is_written_in_its_own_language(policy):
     engine = Engine(lambda _: ("en", 0.95))
     recognizer = engine.recognizer(policy)
 
-    assert ["en0", "en1", "en2", "en3", "en4", "en5"] == hear(recognizer, 3.1)
+    assert hear(recognizer, 3.1) == ["en0", "en1", "en2", "en3", "en4", "en5"]
     engine.detected = lambda _: ("fr", 0.8)
-    assert ["fr0", "fr1", "fr2", "fr3", "fr4", "fr5"] == hear(recognizer, 3.1)
-    assert "fr" == recognizer.language
-    assert ("", "fr") == engine.calls[-1]
+    assert hear(recognizer, 3.1) == ["fr0", "fr1", "fr2", "fr3", "fr4", "fr5"]
+    assert recognizer.language == "fr"
+    assert engine.calls[-1] == ("", "fr")
     assert len(engine.calls) == recognizer.work.encoder_frames  # including the repeated ones
 
 
@@ -115,8 +115,8 @@ def test_a_forced_language_stays_whatever_is_heard(policy):
     recognizer = engine.recognizer(policy, language="en")
 
     for _ in range(2):
-        assert ["en0", "en1", "en2", "en3"] == hear(recognizer, 2.1)
-    assert {"en"} == {language for _, language in engine.calls}
+        assert hear(recognizer, 2.1) == ["en0", "en1", "en2", "en3"]
+    assert {language for _, language in engine.calls} == {"en"}
 
 
 @pytest.mark.parametrize("policy", LIVE)
@@ -125,9 +125,9 @@ def test_no_word_is_final_before_the_language_is(policy):
     engine = Engine(lambda seconds: ("en", 0.7) if seconds < 1.5 else ("fr", 0.7))
     recognizer = engine.recognizer(policy)
 
-    assert [] == hear(recognizer, 1.4, is_last=False)
-    assert ["en0", "en1"] == [word.text.strip() for word in recognizer.hypothesis]
-    assert ["fr0", "fr1", "fr2", "fr3"] == hear(recognizer, 0.9)
+    assert hear(recognizer, 1.4, is_last=False) == []
+    assert [word.text.strip() for word in recognizer.hypothesis] == ["en0", "en1"]
+    assert hear(recognizer, 0.9) == ["fr0", "fr1", "fr2", "fr3"]
 
 
 @pytest.mark.parametrize("policy", LIVE)
@@ -136,9 +136,9 @@ def test_a_language_that_stays_unlikely_changes_nothing(policy):
     engine, recognizer = after_english(policy)
     engine.detected = lambda _: ("nn", 0.3)
 
-    assert [] == hear(recognizer, 2.9, is_last=False)
-    assert {"en"} == {word[:2] for word in hear(recognizer, 3.1, is_last=False)}
-    assert "en" == recognizer.language
+    assert hear(recognizer, 2.9, is_last=False) == []
+    assert {word[:2] for word in hear(recognizer, 3.1, is_last=False)} == {"en"}
+    assert recognizer.language == "en"
 
 
 @pytest.mark.parametrize("probability", [0.4, 0.8])
@@ -148,7 +148,7 @@ def test_a_short_utterance_stays_in_the_language_of_the_stream(policy, probabili
     engine, recognizer = after_english(policy)
     engine.detected = lambda _: ("cy", probability)
 
-    assert ["en0", "en1"] == hear(recognizer, 1.2)
+    assert hear(recognizer, 1.2) == ["en0", "en1"]
 
 
 def test_an_engine_that_no_longer_knows_how_likely_a_language_is_loses_no_word():
@@ -156,7 +156,7 @@ def test_an_engine_that_no_longer_knows_how_likely_a_language_is_loses_no_word()
     engine = Engine(lambda seconds: ("en", 0.5 if seconds < 1 else None))
     recognizer = engine.recognizer("alignatt")
 
-    assert ["en0", "en1"] == hear(recognizer, 1.2)
+    assert hear(recognizer, 1.2) == ["en0", "en1"]
 
 
 @pytest.mark.parametrize("policy", LIVE)
@@ -177,7 +177,7 @@ def test_a_step_that_failed_is_repeated_with_the_same_words(policy):
     engine.words = fail_when_forced
     with pytest.raises(RuntimeError):
         recognizer.step(is_last=False)
-    assert "en" == recognizer.language
+    assert recognizer.language == "en"
     engine.words = answer
-    assert made + 2 == len(engine.calls)
-    assert ["fr0", "fr1"] == hear(recognizer, 0)
+    assert len(engine.calls) == made + 2
+    assert hear(recognizer, 0) == ["fr0", "fr1"]

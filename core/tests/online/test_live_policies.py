@@ -215,8 +215,8 @@ def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
     driver.feed(speech.audio)
     driver.finish()
 
-    assert 1 == faults.cut_count
-    assert speech.text == driver.text
+    assert faults.cut_count == 1
+    assert driver.text == speech.text
 
 
 @policies
@@ -231,7 +231,7 @@ def test_words_that_an_engine_takes_back_are_shown_and_never_committed(coded_eng
         shown.append([*driver.tokens, *driver.processor.get_buffer().tokens])
     driver.finish()
 
-    assert "".join(truth).strip() == driver.text
+    assert driver.text == "".join(truth).strip()
     assert any(
         [token.text.strip() for token in tokens] != [text.strip() for text in truth[: len(tokens)]]
         for tokens in shown
@@ -276,7 +276,7 @@ def test_a_word_outside_the_audio_is_counted_and_logged_once(policy, start, is_o
     driver.feed(np.zeros(4 * RATE, np.float32), chunk_seconds=4.0)
     driver.finish()
 
-    assert is_outside == (driver.processor.stats.misplaced_words >= 1)
-    assert is_outside == len(caplog.records)
-    assert is_outside == ("outside their audio" in caplog.text)
+    assert (driver.processor.stats.misplaced_words >= 1) == is_outside
+    assert len(caplog.records) == is_outside
+    assert ("outside their audio" in caplog.text) == is_outside
     assert all(0 <= token.start <= token.end <= 4.0 for token in driver.tokens)

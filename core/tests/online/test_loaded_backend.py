@@ -65,14 +65,14 @@ def test_a_stream_is_opened_with_checked_and_complete_options(toy: Toy) -> None:
     backend, configs = toy()
     backend.create_processor(language="de", policy="y", tick_seconds="2")
 
-    assert [
+    assert configs == [
         StreamConfig(
             language="de",
             task="transcribe",
             policy="y",
             options={"policy": "y", "tick_seconds": 2.0, "border_seconds": 0.5},
         )
-    ] == configs
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
 
     with pytest.raises(OptionError, match=message):
         backend.create_processor(**arguments)
-    assert [] == configs
+    assert configs == []
 
 
 def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> None:

@@ -62,7 +62,7 @@ def test_every_word_is_committed_once(coded_engine, script, chunk_seconds):
     driver = transcribed(engine, encode(script), chunk_seconds=chunk_seconds)
     truth = script_words(script, engine.vocabulary)
 
-    assert texts(truth) == texts(driver.tokens)
+    assert texts(driver.tokens) == texts(truth)
     assert [word.start for word in truth] == pytest.approx(
         [token.start for token in driver.tokens], abs=0.1
     )
@@ -79,7 +79,7 @@ def test_an_engine_that_ends_early_loses_no_word(coded_engine, script, seed):
     truth = texts(script_words(script, engine.vocabulary))
     last = [token.start for token in driver.tokens if token.start < len(audio) / RATE - WINDOW]
 
-    assert truth[: len(last)] == texts(driver.tokens)[: len(last)]
+    assert texts(driver.tokens)[: len(last)] == truth[: len(last)]
 
 
 def test_the_end_of_an_utterance_that_an_answer_lacks_is_decoded_again(engine):
@@ -98,8 +98,8 @@ def test_the_end_of_an_utterance_that_an_answer_lacks_is_decoded_again(engine):
     while (step := recognizer.step(is_last=True)) is not None:
         committed += step.committed
 
-    assert texts(script_words(script, engine.vocabulary)) == texts(committed)
-    assert 2 == len(lengths)
+    assert texts(committed) == texts(script_words(script, engine.vocabulary))
+    assert len(lengths) == 2
 
 
 @settings(max_examples=25, deadline=None)
@@ -110,14 +110,14 @@ def test_speech_without_a_pause_is_cut_between_words(coded_engine, script):
     cells = script[-1].start + script[-1].cells
     driver = transcribed(engine, encode(script, cells=cells + 2))
 
-    assert texts(script_words(script, engine.vocabulary)) == texts(driver.tokens)
+    assert texts(driver.tokens) == texts(script_words(script, engine.vocabulary))
 
 
 def test_an_engine_call_is_made_for_each_window(engine, speech):
     """Fifteen seconds cost five windows of 4 s, not one call a second."""
     driver = transcribed(engine, speech.audio)
 
-    assert speech.text == driver.text
+    assert driver.text == speech.text
     assert engine.calls == 5
 
 
@@ -151,7 +151,7 @@ def test_windows_without_words_are_passed_over(engine):
     driver = transcribed(engine, encode(script, cells=800))
 
     assert engine.calls <= 64 / (WINDOW * 2 / 3) + 1
-    assert ["two"] == texts(driver.tokens)
+    assert texts(driver.tokens) == ["two"]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_words_agree_by_their_letters():
     """A comma or a capital that comes and goes does not hold a word back."""
     before = [" Hello,", " world", " of"]
 
-    assert 2 == count_agreed(spoken(before), spoken([" hello", " world.", " Often"]))
+    assert count_agreed(spoken(before), spoken([" hello", " world.", " Often"])) == 2
 
 
 @given(
@@ -75,7 +75,7 @@ def test_repeated_words_survive_the_removal_of_overlap(texts, gap, data):
     old, fresh = split_overlap(moved, committed, end)
 
     assert tuple(moved) == old + fresh
-    assert count == len(old)
+    assert len(old) == count
 
 
 @pytest.mark.parametrize("shift", [-0.12, 0.0, 0.12], ids=["early", "exact", "late"])
@@ -85,7 +85,7 @@ def test_a_boundary_that_moves_neither_loses_nor_repeats_a_word(shift):
     again = [word.shifted(shift) for word in spoken([" one", " seven", " seven", " two"])]
     _, fresh = split_overlap(again, committed, committed[-1].end)
 
-    assert [" seven", " two"] == [word.text for word in fresh]
+    assert [word.text for word in fresh] == [" seven", " two"]
 
 
 def test_an_end_that_reaches_into_the_pause_hides_no_word():
@@ -94,7 +94,7 @@ def test_an_end_that_reaches_into_the_pause_hides_no_word():
     again = [Word(3.0, 3.4, " one"), Word(4.0, 4.4, " two"), Word(4.6, 4.9, " one")]
     _, fresh = split_overlap(again, committed, 5.0)
 
-    assert [" two", " one"] == [word.text for word in fresh]
+    assert [word.text for word in fresh] == [" two", " one"]
 
 
 def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():
@@ -102,7 +102,7 @@ def test_a_hypothesis_without_the_committed_word_is_all_new_after_its_end():
     committed = [Word(0.5, 0.9, " one")]
     _, fresh = split_overlap([Word(1.0, 1.4, " one"), Word(1.5, 1.9, " two")], committed, 0.9)
 
-    assert [" one", " two"] == [word.text for word in fresh]
+    assert [word.text for word in fresh] == [" one", " two"]
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_a_word_that_fills_the_pause_after_itself_is_not_committed_again(times, 
     recognizer.feed(np.zeros(64_000, np.float32))
     steps = [recognizer.step(is_last=False) for _ in range(4)] + [recognizer.step(is_last=True)]
 
-    assert text == "".join(word.text for step in steps if step for word in step.committed)
+    assert "".join(word.text for step in steps if step for word in step.committed) == text

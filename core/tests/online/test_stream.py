@@ -31,8 +31,8 @@ def test_a_stream_without_backlog_has_nothing_to_decode(speech, coded_engine, in
         assert calls <= samples / 64_000 + 2
         before = engine.calls, stream.get_buffer()
         emission = stream.process_iter()
-        assert () == emission.committed
-        assert before == (engine.calls, stream.get_buffer())
+        assert emission.committed == ()
+        assert (engine.calls, stream.get_buffer()) == before
 
     stream.insert_audio_chunk(speech.audio)
     assert stream.has_backlog
@@ -79,7 +79,7 @@ def test_stats_after_finish_still_count_the_state(speech, engine):
 
     driver.processor.close()
 
-    assert 0 == driver.processor.stats.state_bytes
+    assert driver.processor.stats.state_bytes == 0
 
 
 def test_close_releases_audio_that_was_not_decoded(speech, engine):

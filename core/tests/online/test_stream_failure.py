@@ -48,7 +48,7 @@ def test_a_recognizer_that_cannot_be_made_or_closed_is_a_backend_error(speech, e
     assert isinstance(failure.value.__cause__, StopIteration)
     driver.feed(speech.audio[16_000 * 5 :])
     driver.finish()
-    assert speech.text == driver.text
+    assert driver.text == speech.text
     with pytest.raises(BackendError, match="could not be opened: StopIteration"):
         OnlineStream(lambda: next(recognizers))
     stream._recognizer.close = lambda: next(recognizers)
@@ -87,8 +87,8 @@ def test_an_answer_that_cannot_be_read_is_requested_again(
         failures += 1
         driver.finish()
 
-    assert 1 == failures
-    assert speech.text == driver.text
+    assert failures == 1
+    assert driver.text == speech.text
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
@@ -108,4 +108,4 @@ def test_an_interrupt_before_words_are_committed_loses_none(speech, engine, monk
     with pytest.raises(kind):
         stream.finish()
 
-    assert speech.text == "".join(token.text for token in stream.finish().committed)
+    assert "".join(token.text for token in stream.finish().committed) == speech.text

@@ -47,8 +47,8 @@ def test_a_value_is_converted_to_the_type_of_its_option(
     """Text is parsed; "auto" stands for None only if the option allows it."""
     converted = option.convert(value, owner="toy")
 
-    assert expected == converted
-    assert type(expected) is type(converted)
+    assert converted == expected
+    assert type(converted) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_value_that_the_option_does_not_take_is_refused(
     with pytest.raises(OptionError) as caught:
         option.convert(value, owner="toy")
 
-    assert message == str(caught.value)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_value_that_the_option_does_not_take_is_refused(
 )
 def test_a_default_is_shown_as_users_type_it(option: Option, text: str) -> None:
     """None is shown as auto if the option allows it, and otherwise as none."""
-    assert text == option.default_text
+    assert option.default_text == text
 
 
 def parse_options(spec: BackendSpec, pairs: list[str]) -> OptionValues:
@@ -115,8 +115,8 @@ def test_pairs_are_split_by_scope_and_converted() -> None:
         SPEC, ["prompt=a=b", " buffer_seconds =8", "policy=local-agreement", *["threads=2"] * 2]
     )
 
-    assert {"threads": 2} == values.backend
-    assert {"prompt": "a=b", "buffer_seconds": 8.0, "policy": "local-agreement"} == values.stream
+    assert values.backend == {"threads": 2}
+    assert values.stream == {"prompt": "a=b", "buffer_seconds": 8.0, "policy": "local-agreement"}
 
 
 def test_values_can_be_resolved_again() -> None:
@@ -125,8 +125,8 @@ def test_values_can_be_resolved_again() -> None:
     values = parse_options(SPEC, pairs)
     options = SPEC.stream_options(values.stream)
 
-    assert (None, 0.5) == (options["buffer_seconds"], options["border_seconds"])
-    assert values == SPEC.split_options({**values.backend, **values.stream})
+    assert (options["buffer_seconds"], options["border_seconds"]) == (None, 0.5)
+    assert SPEC.split_options({**values.backend, **values.stream}) == values
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_auto_is_the_first_choice_and_the_default_of_device_and_dtype() -> None:
     """It is a choice on every framework, whether the plugin names it or not."""
     for make in (standard_options.device, standard_options.dtype):
         assert make("cpu") == make("auto", "cpu")
-        assert ("auto", ("auto", "cpu")) == (make("cpu").default, make("cpu").choices)
+        assert (make("cpu").default, make("cpu").choices) == ("auto", ("auto", "cpu"))
 
 
 def test_no_former_name_is_that_of_an_option() -> None:

@@ -40,9 +40,9 @@ def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
     ((declared,),) = [plugin.specs for plugin in registry.plugins()]
     diarizer = registry.load_annotator("diarizer", "who", speakers=2)
 
-    assert ("diarizer", "who") == (declared.kind, declared.name)
-    assert ("who", "small", {"speakers": 2}) == diarizer.loaded
-    assert [None] == [plugin.error for plugin in registry.plugins()]
+    assert (declared.kind, declared.name) == ("diarizer", "who")
+    assert diarizer.loaded == ("who", "small", {"speakers": 2})
+    assert [plugin.error for plugin in registry.plugins()] == [None]
 
 
 def test_a_model_is_named_with_its_annotator(site: Any) -> None:
@@ -50,8 +50,8 @@ def test_a_model_is_named_with_its_annotator(site: Any) -> None:
     site.install("wlk-who", ["who"], DIARIZER)
     load = site.registry().load_annotator
 
-    assert ("who", "./a=b", {"speakers": 4}) == load("diarizer", "who=./a=b").loaded
-    assert ("who", "large", {"speakers": 4}) == load("diarizer", "who=tiny", "large").loaded
+    assert load("diarizer", "who=./a=b").loaded == ("who", "./a=b", {"speakers": 4})
+    assert load("diarizer", "who=tiny", "large").loaded == ("who", "large", {"speakers": 4})
 
 
 def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
@@ -59,8 +59,8 @@ def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
     site.install("wlk-both", ["toy", "who"], BOTH)
     registry = site.registry()
 
-    assert ["toy"] == [spec.name for spec in registry.specs()]
-    assert ("who", "small", {"speakers": 4}) == registry.load_annotator("diarizer", "who").loaded
+    assert [spec.name for spec in registry.specs()] == ["toy"]
+    assert registry.load_annotator("diarizer", "who").loaded == ("who", "small", {"speakers": 4})
 
 
 @pytest.mark.parametrize(

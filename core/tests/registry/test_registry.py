@@ -41,7 +41,7 @@ def test_loading_a_backend_leaves_the_output_of_the_program_alone(
 
     site.registry().load_backend("loud")
 
-    assert sys.modules["wlk_loud_plugin"].SEEN is output
+    assert output is sys.modules["wlk_loud_plugin"].SEEN
     assert capsys.readouterr() == ("at import\n", "")
 
 

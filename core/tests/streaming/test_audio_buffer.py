@@ -28,7 +28,7 @@ def test_a_buffer_equals_the_recording_from_its_start_on(operations):
             buffer.trim(min(amount, buffer.end))
 
     view = buffer.view(buffer.start, buffer.end)
-    assert len(recording) == buffer.end
+    assert buffer.end == len(recording)
     np.testing.assert_array_equal(recording[buffer.start :], view)
     assert not view.flags.writeable
 
@@ -73,4 +73,4 @@ def test_audio_shorter_than_the_window_is_cut_in_the_middle():
     buffer = AudioBuffer()
     buffer.append(np.zeros(20, dtype=np.float32))
 
-    assert 15 == buffer.quietest_sample(10 / 16_000, 1.0)
+    assert buffer.quietest_sample(10 / 16_000, 1.0) == 15

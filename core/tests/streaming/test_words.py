@@ -27,7 +27,7 @@ from wlk_core.streaming import joined, needs_space
 )
 def test_texts_are_joined_as_their_script_wants(before, after, expected):
     """A space is added only if the script uses spaces and neither part brings one."""
-    assert expected == joined(before, after)
+    assert joined(before, after) == expected
 
 
 @given(st.text(), st.text())

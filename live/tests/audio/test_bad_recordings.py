@@ -59,7 +59,7 @@ def test_a_file_that_is_not_a_recording_is_refused(recording, tmp_path, name, co
 
     audio, failure = decoded(path)
 
-    assert 0 == len(audio)
+    assert len(audio) == 0
     assert isinstance(failure, AudioFormatError)
     assert f"got {str(path)!r}, which is empty, damaged or of an unknown format" in str(failure)
 
@@ -72,7 +72,7 @@ def test_a_rate_that_no_sound_has_is_refused(recording, rate):
 
     audio, failure = decoded(io.BytesIO(data))
 
-    assert 0 == len(audio)
+    assert len(audio) == 0
     assert f"expected sound of 100 to 3000000 samples a second, got {rate} in" in str(failure)
 
 
@@ -166,7 +166,7 @@ def test_an_mp4_whose_index_is_missing_or_comes_last_in_a_pipe_is_refused(record
 
     audio, failure = decoded(io.BytesIO(data[: len(data) // 2]) if cut else Pipe(data))
 
-    assert 0 == len(audio)
+    assert len(audio) == 0
     assert "pass an MP4 as a file instead of piping it" in str(failure)
 
 
@@ -188,7 +188,7 @@ def test_what_ffmpeg_reports_as_damage_is_raised_at_the_end(recording):
 
     audio, failure = decoded(io.BytesIO(data))
 
-    assert 64_000 == len(audio)
+    assert len(audio) == 64_000
     assert np.abs(audio[-8000:]).mean() > 0.05
     assert "damaged data" in str(failure)
 
@@ -232,7 +232,7 @@ def test_samples_of_floats_that_no_sound_has_are_silence(rate, loud):
 
     audio, failure = decoded(io.BytesIO(data))
 
-    assert 32_000 == len(audio)
+    assert len(audio) == 32_000
     assert np.abs(audio[:15_900]).mean() > 0.5
     assert not audio[16_100:].any()
     assert f"got {np.float32(loud)} in 'audio data' at 1.0 s" in str(failure)

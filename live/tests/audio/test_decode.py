@@ -45,11 +45,11 @@ def test_clicks_keep_their_times_in_every_format(recording, click_errors, suffix
 
     audio = decoded(path)
 
-    assert np.float32 == audio.dtype
+    assert audio.dtype == np.float32
     assert max(map(abs, click_errors(audio))) < 0.01
     # No sample is added or lost, except that Vorbis rounds to its own blocks.
     is_exact = rate == 16_000 and suffix != "ogg"
-    assert 40_000 == pytest.approx(len(audio), abs=0 if is_exact else 64)
+    assert len(audio) == pytest.approx(40_000, abs=0 if is_exact else 64)
 
 
 def test_channels_are_averaged(tmp_path):
@@ -99,7 +99,7 @@ def test_sound_before_time_0_is_the_beginning(recording, click_errors, codec):
     priming = 1024 / 16_000 if codec == "aac" and int(av.__version__.split(".")[0]) < 18 else 0
     assert max(map(abs, click_errors(audio))) < 0.01 + priming
     padding = 1024 + round(priming * 16_000)  # the last frame of AAC is full too
-    assert 40_000 == pytest.approx(len(audio), abs=padding)
+    assert len(audio) == pytest.approx(40_000, abs=padding)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_mp3_files_joined_and_padded_are_decoded_whole(recording):
 
     audio = decoded(io.BytesIO(data + data + bytes(3000)))
 
-    assert pytest.approx(80_000, abs=2500) == len(audio)
+    assert len(audio) == pytest.approx(80_000, abs=2500)
 
 
 def test_broadcasts_joined_restart_the_clock(recording):
@@ -130,7 +130,7 @@ def test_broadcasts_joined_restart_the_clock(recording):
     first = recording("a.ts", codec="mp2").read_bytes()
     second = recording("b.ts", codec="mp2", first_time=60.0).read_bytes()
 
-    assert pytest.approx(80_000, abs=2500) == len(decoded(io.BytesIO(first + second)))
+    assert len(decoded(io.BytesIO(first + second))) == pytest.approx(80_000, abs=2500)
 
 
 def test_the_links_of_a_chained_ogg_follow_one_another(recording, click_errors):
@@ -139,7 +139,7 @@ def test_the_links_of_a_chained_ogg_follow_one_another(recording, click_errors):
 
     audio = decoded(io.BytesIO(data + data))
 
-    assert 80_000 == pytest.approx(len(audio), abs=64)
+    assert len(audio) == pytest.approx(80_000, abs=64)
     assert max(map(abs, click_errors(audio, [0.5, 1.25, 2.0, 3.0, 3.75, 4.5]))) < 0.01
 
 
@@ -165,8 +165,8 @@ def test_a_pipe_is_decoded_while_it_is_written(recording):
         assert not pipe.closed
     writer.join()
 
-    assert [True] == results
-    assert 40_000 == samples
+    assert results == [True]
+    assert samples == 40_000
 
 
 def test_a_dash_is_standard_input(recording, monkeypatch):
@@ -174,7 +174,7 @@ def test_a_dash_is_standard_input(recording, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(recording("clicks.flac", codec="flac").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
 
-    assert 40_000 == len(decoded("-"))
+    assert len(decoded("-")) == 40_000
     assert audio_duration("-") is None
 
 
@@ -191,7 +191,7 @@ def test_the_duration_is_read_from_the_header(recording, suffix):
     """Reading the length decodes nothing."""
     path = recording(f"clicks.{suffix}", codec=FORMATS[suffix])
 
-    assert pytest.approx(2.5, abs=0.1) == audio_duration(path)  # older FFmpegs count MP3 padding
+    assert audio_duration(path) == pytest.approx(2.5, abs=0.1)  # older FFmpegs count MP3 padding
 
 
 def test_an_interruption_ends_a_wait_for_sound(recording):

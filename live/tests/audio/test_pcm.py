@@ -32,7 +32,7 @@ def test_bytes_may_be_cut_inside_a_sample(cuts, rate):
     whole = converted(PcmConverter(rate=rate), [data])
     parts = converted(PcmConverter(rate=rate), [data[a:b] for a, b in pairwise(edges)])
 
-    assert round(2_000 * 16_000 / rate) == len(whole)
+    assert len(whole) == round(2_000 * 16_000 / rate)
     assert np.array_equal(whole, parts)
 
 
@@ -43,7 +43,7 @@ def test_g711_has_the_values_of_the_standard(encoding, expected):
     """The loudest codes and one other have their values as 16-bit integers."""
     samples = PcmConverter(encoding=encoding).push(b"\x00\x80\xff")
 
-    assert expected == (samples * 32_768).tolist()
+    assert (samples * 32_768).tolist() == expected
 
 
 def test_what_comes_out_is_a_copy():

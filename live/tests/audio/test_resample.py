@@ -56,7 +56,7 @@ def test_chunks_have_one_length_and_lose_nothing(lengths, samples):
 
     assert all(len(chunk) == samples for chunk in chunks[:-1])
     assert all(0 < len(chunk) <= samples for chunk in chunks)
-    assert audio.tolist() == np.concatenate([*chunks, np.empty(0)]).tolist()
+    assert np.concatenate([*chunks, np.empty(0)]).tolist() == audio.tolist()
 
 
 def test_a_chunk_comes_as_soon_as_it_is_full_or_the_source_fails():
@@ -68,7 +68,7 @@ def test_a_chunk_comes_as_soon_as_it_is_full_or_the_source_fails():
 
     chunks = rechunk(damaged(), 1600)
 
-    assert [1600, 100] == [len(next(chunks)), len(next(chunks))]
+    assert [len(next(chunks)), len(next(chunks))] == [1600, 100]
     with pytest.raises(AudioFormatError, match="damaged"):
         next(chunks)
 

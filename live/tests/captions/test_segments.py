@@ -36,10 +36,10 @@ def test_a_text_without_spaces_ends_by_its_length():
     """It ends after seven seconds, as in any script, or two lines of 21 wide characters."""
     segments = segments_from_tokens(spoken(CHINESE * 10, step=0.25))
 
-    assert CHINESE * 10 == "".join(segment.text for segment in segments)
-    assert SECONDS == max(segment.end - segment.start for segment in segments)
+    assert "".join(segment.text for segment in segments) == CHINESE * 10
+    assert max(segment.end - segment.start for segment in segments) == SECONDS
     assert len(segments) == -(-len(CHINESE * 10) // 28)
-    assert [42, 42, 24] == [len(text) for text in captions((CHINESE * 4)[:108])]
+    assert [len(text) for text in captions((CHINESE * 4)[:108])] == [42, 42, 24]
 
 
 @pytest.mark.parametrize(
@@ -72,28 +72,28 @@ def test_a_caption_begins_at_no_part_of_a_word_or_a_character(before, after):
     columns = COLUMNS - column_count(before)
     texts = [*"天" * (columns // 2), *" " * (columns % 2), before, after, "天"]
 
-    assert ["".join(texts[:-1]), "天"] == captions(texts, step=0.01)
+    assert captions(texts, step=0.01) == ["".join(texts[:-1]), "天"]
 
 
 def test_a_caption_ends_between_two_scripts():
     """A word in Latin letters stays whole between Chinese characters."""
     texts = [*"天" * 42, "Py", "thon", *"天" * 41]
 
-    assert ["天" * 42, "Python" + "天" * 39, "天天"] == captions(texts, step=0.01)
+    assert captions(texts, step=0.01) == ["天" * 42, "Python" + "天" * 39, "天天"]
 
 
 def test_a_quoted_sentence_ends_after_its_quotation_mark():
     """The quotation mark does not begin the next caption."""
-    assert ["「今天。」", "「明天。」"] == captions("「今天。」「明天。」")
-    assert ["“Go.”", "Yes."] == captions([" “", "Go", ".", "”", " Yes", "."])
+    assert captions("「今天。」「明天。」") == ["「今天。」", "「明天。」"]
+    assert captions([" “", "Go", ".", "”", " Yes", "."]) == ["“Go.”", "Yes."]
 
 
 def test_punctuation_after_a_pause_stays_with_its_word():
     """A model may emit the punctuation late; far away it is a caption of its own."""
     word, near, far = (ASRToken(t, t + 0.2, x) for t, x in ((0, "天"), (3, "。"), (9, "。")))
 
-    assert ["天。"] == [segment.text for segment in segments_from_tokens([word, near])]
-    assert ["天", "。"] == [segment.text for segment in segments_from_tokens([word, far])]
+    assert [segment.text for segment in segments_from_tokens([word, near])] == ["天。"]
+    assert [segment.text for segment in segments_from_tokens([word, far])] == ["天", "。"]
 
 
 CHARACTERS = [
@@ -124,7 +124,7 @@ def test_captions_of_any_script_are_whole_and_short(drawn, step):
     tokens = spoken(text if is_split else characters, step)
     groups = grouped(tokens)
 
-    assert text == "".join(token.text for group in groups for token in group)
+    assert "".join(token.text for group in groups for token in group) == text
     start = 0
     for group, after in zip(groups, [*groups, ()][1:], strict=True):
         width, seconds = extent(group)
@@ -185,9 +185,9 @@ def test_a_cue_is_text_on_one_line_after_its_speaker():
     """Markup in the text is escaped; in WebVTT the speaker is the voice."""
     segment = Segment(1.5, 2.25, "a <b> &\n c --> d", speaker="A>B")
 
-    assert "7\n00:00:01,500 --> 00:00:02,250\nA>B: a <b> & c -> d\n\n" == srt_cue(7, segment)
-    assert ("00:00:01.500 --> 00:00:02.250\n<v A&gt;B>a &lt;b&gt; &amp; c --&gt; d\n\n") == vtt_cue(
-        7, segment
+    assert srt_cue(7, segment) == "7\n00:00:01,500 --> 00:00:02,250\nA>B: a <b> & c -> d\n\n"
+    assert vtt_cue(7, segment) == (
+        "00:00:01.500 --> 00:00:02.250\n<v A&gt;B>a &lt;b&gt; &amp; c --&gt; d\n\n"
     )
 
 
@@ -195,17 +195,17 @@ def test_captions_never_overlap_and_are_never_empty_in_time():
     """A word may reach into the next caption or have no length; its caption does neither."""
     tokens = [ASRToken(0.0, 3.0, "one."), ASRToken(2.5, 2.5, " two")]
 
-    assert (Segment(0.0, 2.5, "one."), Segment(2.5, 2.501, "two")) == segments_from_tokens(tokens)
+    assert segments_from_tokens(tokens) == (Segment(0.0, 2.5, "one."), Segment(2.5, 2.501, "two"))
 
 
 def test_a_file_numbers_its_cues():
     """SubRip counts from 1; WebVTT begins with its header, even without words."""
     tokens = [ASRToken(0.0, 1.0, " One."), ASRToken(1.5, 2.0, " Two")]
 
-    assert (
+    assert srt_text(tokens) == (
         "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:02,000\nTwo\n\n"
-    ) == srt_text(tokens)
-    assert (
+    )
+    assert vtt_text(tokens) == (
         "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nOne.\n\n00:00:01.500 --> 00:00:02.000\nTwo\n\n"
-    ) == vtt_text(tokens)
-    assert ("", "WEBVTT\n\n") == (srt_text([]), vtt_text([]))
+    )
+    assert (srt_text([]), vtt_text([])) == ("", "WEBVTT\n\n")

@@ -33,11 +33,11 @@ def test_a_recording_is_played_in_real_time(listen, clock, recording, transcribe
     path = recording("a.wav", 1, 2, 3, 4, 5, 6)
 
     words = transcribe(path).out
-    assert 50 == clock.seconds
+    assert clock.seconds == 50
     assert listen("--input", path).out == words
-    assert 52.96 == pytest.approx(clock.seconds)
+    assert clock.seconds == pytest.approx(52.96)
     assert transcribe("--realtime", path).out == words
-    assert 55.92 == pytest.approx(clock.seconds)
+    assert clock.seconds == pytest.approx(55.92)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
@@ -53,9 +53,9 @@ def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
     done = listen(*saves)
     SIGNALS.reset()
 
-    assert (status, "one two three\n") == done[:2]
-    assert "one two three" == json.loads(paths[3].read_text())["text"]
-    assert "one two three\n" == paths[0].read_text()
+    assert done[:2] == (status, "one two three\n")
+    assert json.loads(paths[3].read_text())["text"] == "one two three"
+    assert paths[0].read_text() == "one two three\n"
 
 
 def test_a_lost_device_is_reported_once_and_the_run_continues(listen, microphone, spoken):
@@ -64,8 +64,8 @@ def test_a_lost_device_is_reported_once_and_the_run_continues(listen, microphone
     microphone([spoken(1), problem, problem, None, Captured(spoken(2), 3.0)])
     done = listen()
 
-    assert (0, "one\ntwo\n") == done[:2]
-    assert 1 == done.err.count("gives no audio")
+    assert done[:2] == (0, "one\ntwo\n")
+    assert done.err.count("gives no audio") == 1
 
 
 def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
@@ -85,8 +85,8 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
 
     done = listen()
 
-    assert (0, "one two three\nfour\n") == done[:2]
-    assert 1 == len(done.err.splitlines())
+    assert done[:2] == (0, "one two three\nfour\n")
+    assert len(done.err.splitlines()) == 1
     assert re.search(r"is too slow for live audio: it takes \d+\.\d s for a second", done.err)
     assert "tick_seconds" in done.err
 
@@ -113,7 +113,7 @@ def test_audio_that_comes_while_the_model_works_delays_no_word(
     opened.__class__ = Prompt
     done = listen("--save", text)
 
-    assert (0, "zero one two three four five six seven eight\n", "") == done
+    assert done == (0, "zero one two three four five six seven eight\n", "")
     assert written[len(written) // 2].startswith("zero one")
 
 
@@ -143,11 +143,11 @@ def test_a_wrong_call_is_reported_in_one_line(  # noqa: PLR0917 -- fixtures
     microphone([])
     done = listen(*arguments)
 
-    assert status == done.status
+    assert done.status == status
     assert message in done.err
-    assert 1 == done.err.count("\n")
-    assert ["old.txt"] == [path.name for path in tmp_path.glob("*.txt")]
-    assert "precious" == (tmp_path / "old.txt").read_text()
+    assert done.err.count("\n") == 1
+    assert [path.name for path in tmp_path.glob("*.txt")] == ["old.txt"]
+    assert (tmp_path / "old.txt").read_text() == "precious"
 
 
 def test_devices_are_listed_and_a_wrong_one_is_reported_in_one_line(listen, monkeypatch):
@@ -161,8 +161,8 @@ def test_devices_are_listed_and_a_wrong_one_is_reported_in_one_line(listen, monk
     monkeypatch.setattr("wlk_live.microphone.input_devices", lambda: [usb])
     done = listen("--device", "radio", "--model", "absent")
 
-    assert (0, "*  3  USB \\x1b\n", "") == listen("--list-devices")
-    assert (1, "", "wlk-core: No input device matching 'radio'\n") == done
+    assert listen("--list-devices") == (0, "*  3  USB \\x1b\n", "")
+    assert done == (1, "", "wlk-core: No input device matching 'radio'\n")
 
 
 def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
@@ -176,9 +176,9 @@ def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
     while (captured := source.read(1.0)) is not None:
         rest += captured
 
-    assert [] == first
-    assert 10 == len(due)
-    assert 55 * 1_280 == sum(len(block.audio) for block in due + rest)
+    assert first == []
+    assert len(due) == 10
+    assert sum(len(block.audio) for block in due + rest) == 55 * 1_280
 
 
 def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
@@ -196,7 +196,7 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
     with pytest.raises(AudioFormatError, match="damaged data"):
         while captured := source.read(0.0):
             blocks += captured
-    assert 32_000 == sum(len(block.audio) for block in blocks)
+    assert sum(len(block.audio) for block in blocks) == 32_000
     assert source.read(0.0) is None
 
 
@@ -229,8 +229,8 @@ def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
     text, srt, vtt, document, *_ = (path.read_bytes() for path in paths)
     speakers = [token["speaker"] for token in json.loads(document)["tokens"]]
 
-    assert (0, "one two three\n", "") == done
-    assert ["anna", "bert"] == list(dict.fromkeys(speakers))
+    assert done == (0, "one two three\n", "")
+    assert list(dict.fromkeys(speakers)) == ["anna", "bert"]
     assert text.decode().startswith("anna: one")
     assert "\nbert: " in text.decode()
     assert b"\nanna: one" in srt

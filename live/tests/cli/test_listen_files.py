@@ -22,7 +22,7 @@ SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".jsonl", ".wav")
 def read_wav(path):
     """Return the samples of a 16 kHz wav file."""
     with wave.open(str(path)) as file:
-        assert 16_000 == file.getframerate()
+        assert file.getframerate() == 16_000
         return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
 
@@ -33,14 +33,14 @@ def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
     saves = [argument for path in paths for argument in ("--save", path)]
 
-    assert 0 == listen(*saves).status
+    assert listen(*saves).status == 0
     text, srt, vtt, document, events, sound = paths
     assert '"event": "end"' in events.read_text()
-    assert "one two three\n" == text.read_text()
+    assert text.read_text() == "one two three\n"
     assert "one two three" in srt.read_text()
     assert vtt.read_text().startswith("WEBVTT")
     result = json.loads(document.read_text())
-    assert "one two three" == result["text"]
+    assert result["text"] == "one two three"
     assert "incomplete" not in result
     assert np.array_equal(np.round(audio * 32_768).clip(-32_768, 32_767), read_wav(sound))
 
@@ -67,9 +67,9 @@ def test_the_files_are_whole_while_it_runs(command, microphone, spoken, tmp_path
     opened.script = Script([*map(Captured, partition(talk, 0.05)), "look"])
     command("listen", "--save", text, "--save", events, "--save", sound)
 
-    assert "one two three" == seen[0]
+    assert seen[0] == "one two three"
     assert " three" in seen[1]
-    assert len(talk) == seen[2]
+    assert seen[2] == len(talk)
 
 
 def test_files_are_complete_when_the_reader_of_standard_output_leaves(
@@ -88,10 +88,10 @@ def test_files_are_complete_when_the_reader_of_standard_output_leaves(
     microphone(np.concatenate([spoken(1, 2, 3), silence, spoken(*range(9))]))
     document = tmp_path / "talk.json"
 
-    assert (141, "", "") == listen("--save", document)
+    assert listen("--save", document) == (141, "", "")
     result = json.loads(document.read_text())
     assert result["text"].startswith("one")
-    assert "[Errno 32] Broken pipe" == result["incomplete"]
+    assert result["incomplete"] == "[Errno 32] Broken pipe"
 
 
 def test_a_gap_is_reported_and_saved_as_silence(listen, microphone, spoken, tmp_path):
@@ -104,10 +104,10 @@ def test_a_gap_is_reported_and_saved_as_silence(listen, microphone, spoken, tmp_
     start = json.loads(document.read_text())["tokens"][2]["start"]
     before = len(first) / 16_000
 
-    assert "one two\nthree\n" == done.out
+    assert done.out == "one two\nthree\n"
     assert f"1.5 s of audio were lost, from {before:.1f} s on" in done.err
-    assert before + 1.5 + 0.08 == pytest.approx(start)
-    assert len(first) + 24_000 + len(second) == len(samples)
+    assert start == pytest.approx(before + 1.5 + 0.08)
+    assert len(samples) == len(first) + 24_000 + len(second)
     assert not samples[len(first) : len(first) + 24_000].any()
 
 
@@ -127,7 +127,7 @@ def test_the_transcript_continues_when_a_wav_file_is_full(listen, microphone, sp
         context.setattr(wave.Wave_write, "_patchheader", patch)
         done = listen("--save", sound)
 
-    assert (1, "one\ntwo\n") == done[:2]
+    assert done[:2] == (1, "one\ntwo\n")
     assert f"wlk-core: cannot write {sound}: a wav file holds 4 GB\n" in done.err
     assert len(read_wav(sound)) > 0
 
@@ -143,11 +143,11 @@ def test_other_outputs_continue_when_a_disk_is_full(listen, microphone, spoken, 
     done = listen("--save", sound, "--save", events, "--save", text)
     gc.collect()  # warns of a file that was left open
 
-    assert (1, "one two three\n") == done[:2]
-    assert [
+    assert done[:2] == (1, "one two three\n")
+    assert done.err.splitlines() == [
         f"wlk-core: cannot write {full}: No space left on device" for full in (sound, events)
-    ] == done.err.splitlines()
-    assert "one two three\n" == text.read_text()
+    ]
+    assert text.read_text() == "one two three\n"
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
@@ -166,7 +166,7 @@ def test_a_stream_that_cannot_be_opened_closes_its_files(
     done = listen("--save", sound, "--save", text, "--force")
     gc.collect()
 
-    assert 1 == done.status
+    assert done.status == 1
     assert "no place is free" in done.err
-    assert 0 == len(read_wav(sound))
-    assert "precious" == text.read_text()
+    assert len(read_wav(sound)) == 0
+    assert text.read_text() == "precious"

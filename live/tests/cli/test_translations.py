@@ -95,17 +95,17 @@ def talk(save, spoken):
 )
 def test_captions_have_two_languages(style, expected, transcribe, talk):
     """A translation is written below the caption in which it begins."""
-    assert (0, expected, "") == transcribe(talk, "--format", style, *TALK)
+    assert transcribe(talk, "--format", style, *TALK) == (0, expected, "")
 
 
 def test_json_has_the_translations_and_their_captions(transcribe, talk):
     """Translations have times and a language, and segments have their translations."""
     found = json.loads(transcribe(talk, "--format", "json", *TALK).out)
 
-    assert [{"start": 0.08, "end": 0.8, "text": "ONE TWO", "language": "de"}] == found[
-        "translations"
-    ][:1]
-    assert ["ONE TWO", "THREE"] == [segment["translation"] for segment in found["segments"]]
+    assert found["translations"][:1] == [
+        {"start": 0.08, "end": 0.8, "text": "ONE TWO", "language": "de"}
+    ]
+    assert [segment["translation"] for segment in found["segments"]] == ["ONE TWO", "THREE"]
 
 
 def test_json_lines_have_them_as_they_come(transcribe, talk):
@@ -117,8 +117,8 @@ def test_json_lines_have_them_as_they_come(transcribe, talk):
     ]
     kinds = [line["event"] for line in lines if line["event"] in {"commit", "translation"}]
 
-    assert ["commit", "translation", "commit", "translation"] == list(dict.fromkeys(kinds)) * 2
-    assert "THREE" == [line["text"] for line in lines if line["event"] == "translation"][-1]
+    assert list(dict.fromkeys(kinds)) * 2 == ["commit", "translation", "commit", "translation"]
+    assert [line["text"] for line in lines if line["event"] == "translation"][-1] == "THREE"
 
 
 def test_a_microphone_is_translated_in_every_file(listen, microphone, spoken, tmp_path, opened):
@@ -132,14 +132,14 @@ def test_a_microphone_is_translated_in_every_file(listen, microphone, spoken, tm
     text, srt, document = (path.read_text() for path in paths)
     ((model, options, translator),) = opened
 
-    assert (0, "one two three\n  ONE TWO THREE!\n", "") == done
+    assert done == (0, "one two three\n  ONE TWO THREE!\n", "")
     assert "\none two three\nONE TWO THREE!\n" in srt
     assert done.out == text
-    assert "ONE TWO THREE!" == json.loads(document)["segments"][0]["translation"]
-    assert ("big", {"target_language": "de", "source_language": "en", "mark": "!"}) == (
+    assert json.loads(document)["segments"][0]["translation"] == "ONE TWO THREE!"
+    assert (
         model,
         options,
-    )
+    ) == ("big", {"target_language": "de", "source_language": "en", "mark": "!"})
     assert translator.is_closed
 
 
@@ -152,7 +152,7 @@ def test_a_translation_waits_for_its_caption():
         Endpoint(1.0, "silence", 2.0),
     ]
 
-    assert ["", "", "one\n  EINS\n"] == [form.push(event) for event in events]
+    assert [form.push(event) for event in events] == ["", "", "one\n  EINS\n"]
 
 
 @pytest.mark.parametrize("name", ["transcribe", "listen"])
@@ -162,10 +162,10 @@ def test_a_failing_translator_loses_no_word(name, command, microphone, spoken, t
     files = [talk] if name == "transcribe" else []
     done = command(name, "--no-vad", *files, *TALK, "--translator-option", "mark=fail")
 
-    assert 0 == done.status
-    assert "one two three" == " ".join(done.out.split())
+    assert done.status == 0
+    assert " ".join(done.out.split()) == "one two three"
     assert "the translator failed: RuntimeError: out of memory" in done.err
-    assert 1 == done.err.count("\n")
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_a_wrong_choice_is_reported_in_one_line(arguments, status, message, tran
     """It is refused before a model is loaded."""
     done = transcribe(talk, *arguments)
 
-    assert status == done.status
-    assert 1 == done.err.count("\n")
+    assert done.status == status
+    assert done.err.count("\n") == 1
     assert all(part in done.err for part in message.split(".*"))
 
 
@@ -202,5 +202,5 @@ def test_an_annotator_is_described_with_its_options(command):
     described = json.loads(command("backends", "upper", "--json").out)
 
     assert page.startswith("upper  (wlk-upper 0.1.0)\n  shouts\n  state  installed\n  options\n")
-    assert ("translator", "wlk-upper") == (described["kind"], described["distribution"])
-    assert "target_language" == described["options"][0]["name"]
+    assert (described["kind"], described["distribution"]) == ("translator", "wlk-upper")
+    assert described["options"][0]["name"] == "target_language"

@@ -38,7 +38,7 @@ def test_every_value_is_read(write):
 
     config = read_config()
 
-    assert ("toy", "small", "de") == (config.backend, config.model, config.language)
+    assert (config.backend, config.model, config.language) == ("toy", "small", "de")
     assert config.options == {
         "toy": {"device": "cuda", "fast": True, "beam_size": 5},
         "other": {"beam_size": 2},

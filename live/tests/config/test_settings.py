@@ -59,8 +59,8 @@ def test_flags_precede_variables_the_file_and_the_defaults_of_the_backend(
     layers(file, variables)
     settings = choose_settings(registry, **flags)
 
-    assert (backend, model, None) == (settings.spec.name, settings.model, settings.language)
-    assert options == options_of(settings)
+    assert (settings.spec.name, settings.model, settings.language) == (backend, model, None)
+    assert options_of(settings) == options
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_model_belongs_to_its_backend(registry, layers, variables, backend, mo
     """A model is ignored if the backend was chosen with more precedence."""
     layers(FILE, variables)
 
-    assert model == choose_settings(registry, backend=backend).model
+    assert choose_settings(registry, backend=backend).model == model
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_language_is_read_as_people_write_it(*, registry, layers, file, variab
     """Codes, tags and English names are accepted in any case, and "auto" means detection."""
     layers(f"language = '{file}'" if file else "", {"WLK_LANGUAGE": variable})
 
-    assert language == choose_settings(registry, language=flag).language
+    assert choose_settings(registry, language=flag).language == language
 
 
 POLICIES = '[options.toy]\npolicy = "alignatt"\nborder_seconds = 1\n'

@@ -114,9 +114,9 @@ def test_speakers_come_late_and_label_every_word_once(run, speech):
     lines = [line for line in timeline.lines if isinstance(line, TextLine)]
     turns = kinds(events, SpeakerTurn)
 
-    assert list(SPANS) == [event.span for event in turns]
+    assert [event.span for event in turns] == list(SPANS)
     assert turns[0].audio_time >= 4.9 + 3.0
-    assert ["anna", "bert"] == list(dict.fromkeys(line.speaker for line in lines))
+    assert list(dict.fromkeys(line.speaker for line in lines)) == ["anna", "bert"]
     assert text_of(events) == "".join(token.text for line in lines for token in line.tokens)
     assert all((token.start + token.end) / 2 < 4.9 for line in lines for token in line.tokens
                if token.speaker == "anna")  # fmt: skip
@@ -128,7 +128,7 @@ def test_the_diarizer_keeps_the_clock_of_the_session_over_pauses(run, speech):
     span = SpeakerSpan("anna", 30.2, 31.0)
     (turn,) = kinds(run(audio, diarizer=ScriptedDiarizer([span])), SpeakerTurn)
 
-    assert span == turn.span
+    assert turn.span == span
     assert 32.0 <= turn.audio_time <= 33.5
 
 
@@ -138,10 +138,10 @@ def test_each_utterance_is_translated_once(run, speech):
     events = run(audio, translator=ScriptedTranslator())
     translations = kinds(events, Translation)
 
-    assert text_of(events).upper() == "".join(event.text.text for event in translations)
-    assert 2 == len(translations)
+    assert "".join(event.text.text for event in translations) == text_of(events).upper()
+    assert len(translations) == 2
     order = [type(event) for event in events if isinstance(event, Endpoint | Translation)]
-    assert [Endpoint, Translation, Endpoint, Translation] == order
+    assert order == [Endpoint, Translation, Endpoint, Translation]
 
 
 def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
@@ -151,7 +151,7 @@ def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
     late = run(audio, turn_detector=ScriptedTurnDetector(["never"]))
     first, second = kinds(early, Endpoint)[0], kinds(late, Endpoint)[0]
 
-    assert ["turn-detector", "silence"] == [first.reason, second.reason]
+    assert [first.reason, second.reason] == ["turn-detector", "silence"]
     assert first.audio_time <= second.audio_time - 0.5
     assert text_of(run(audio)) == text_of(early) == text_of(late)
 
@@ -171,7 +171,7 @@ def test_a_failing_annotator_loses_no_word(name, annotator, run, speech):
     events = run(audio, **{name: annotator({1})})
     (failure,) = kinds(events, Failure)
 
-    assert text_of(words) == text_of(events)
+    assert text_of(events) == text_of(words)
     assert not failure.is_final
     assert not failure.error.retryable
     assert "switched off, and the transcript continues" in str(failure.error)
@@ -190,9 +190,9 @@ def test_an_annotator_that_missed_audio_stays_off(run, speech, monkeypatch):
     events = run(speech, diarizer=diarizer)
 
     assert "diarizer failed: MemoryError: ; it is sw" in str(kinds(events, Failure)[0].error)
-    assert ["diarizer"] == [failure.annotator for failure in kinds(events, Failure)]
-    assert [] == kinds(events, SpeakerTurn)
-    assert text_of(run(speech)) == text_of(events)
+    assert [failure.annotator for failure in kinds(events, Failure)] == ["diarizer"]
+    assert kinds(events, SpeakerTurn) == []
+    assert text_of(events) == text_of(run(speech))
 
 
 @pytest.mark.parametrize("chunk_seconds", [0.5, 1.0, 60.0])

@@ -22,20 +22,20 @@ def committed(session):
 def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speech, words, gated):
     """Every word before it is committed at once, with or without voice activity detection."""
     session = open_session(gated=gated)
-    assert [Endpoint(0.0, "commit", 0.0)] == committed(session)  # even without audio
+    assert committed(session) == [Endpoint(0.0, "commit", 0.0)]  # even without audio
     events = session.feed(speech) + committed(session)
     before = tokens_of(events)
     events += session.feed(speech) + session.finish()
 
-    assert len(words) == len(before)
-    assert 2 * len(words) == len(tokens_of(events))
+    assert len(before) == len(words)
+    assert len(tokens_of(events)) == 2 * len(words)
     reasons = [(event.reason, event.time) for event in kinds(events, Endpoint)]
     total = len(speech) / 16_000
-    assert ("commit", total) == reasons[0]
-    assert "end" == reasons[-1][0]
-    assert [True] * len(words) == [
-        token.start >= total for token in tokens_of(events)[len(words) :]
-    ]
+    assert reasons[0] == ("commit", total)
+    assert reasons[-1][0] == "end"
+    assert [token.start >= total for token in tokens_of(events)[len(words) :]] == [True] * len(
+        words
+    )
 
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
@@ -51,7 +51,7 @@ def test_each_commit_has_an_endpoint_before_any_is_decoded(open_session, gated):
     session.commit()
     events = session.feed(b"")
 
-    assert 4 * ["commit"] == [event.reason for event in kinds(events, Endpoint)]
+    assert [event.reason for event in kinds(events, Endpoint)] == 4 * ["commit"]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3, 0.7, 1.1, 3.0])
@@ -62,9 +62,9 @@ def test_quiet_audio_after_a_commit_is_no_utterance(open_session, speech, words,
     events += committed(session)
     after = session.feed(silence(5.0)) + session.finish()
 
-    assert 1 == len(kinds(events, SpeechStarted))
-    assert [] == kinds(after, SpeechStarted, Endpoint, Commit)
-    assert len(words) == len(tokens_of(events))
+    assert len(kinds(events, SpeechStarted)) == 1
+    assert kinds(after, SpeechStarted, Endpoint, Commit) == []
+    assert len(tokens_of(events)) == len(words)
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 0.5, 0.7, 2.0])
@@ -74,11 +74,11 @@ def test_a_commit_before_the_first_word_begins_no_speech(open_session, speech, w
     before = session.feed(silence(seconds)) + committed(session)
     after = session.feed(speech) + session.feed(silence(3.0)) + session.finish()
 
-    assert [] == kinds(before, SpeechStarted)
-    assert ["commit"] == [event.reason for event in kinds(before, Endpoint)]
-    assert 1 == len(kinds(after, SpeechStarted))
-    assert ["silence"] == [event.reason for event in kinds(after, Endpoint)]
-    assert len(words) == len(tokens_of(after))
+    assert kinds(before, SpeechStarted) == []
+    assert [event.reason for event in kinds(before, Endpoint)] == ["commit"]
+    assert len(kinds(after, SpeechStarted)) == 1
+    assert [event.reason for event in kinds(after, Endpoint)] == ["silence"]
+    assert len(tokens_of(after)) == len(words)
 
 
 def test_speech_that_goes_on_after_a_commit_is_the_next_utterance(open_session, speech, words):
@@ -89,9 +89,9 @@ def test_speech_that_goes_on_after_a_commit_is_the_next_utterance(open_session, 
     events += session.feed(speech[middle:]) + session.feed(silence(3.0)) + session.finish()
     starts = [event.start for event in kinds(events, SpeechStarted)]
 
-    assert [0.0, 5.0] == starts
-    assert ["commit", "silence"] == [event.reason for event in kinds(events, Endpoint)]
-    assert len(words) == len({token.start for token in tokens_of(events)})
+    assert starts == [0.0, 5.0]
+    assert [event.reason for event in kinds(events, Endpoint)] == ["commit", "silence"]
+    assert len({token.start for token in tokens_of(events)}) == len(words)
 
 
 @given(
@@ -121,7 +121,7 @@ def test_speech_and_endpoints_alternate_whatever_the_caller_commits(parts, reque
 
     assert not is_speaking
     reasons = [event.reason for event in kinds(events, Endpoint)]
-    assert commits == reasons.count("commit")
+    assert reasons.count("commit") == commits
     assert isinstance(events[-1], End)
     assert all(span.silence.end <= events[-1].audio_time for span in kinds(events, SilenceSpan))
 
@@ -139,12 +139,12 @@ def test_a_mark_is_reported_after_the_text_of_all_audio_before_it(open_session, 
     alone = open_session(gated=False)
     before = alone.feed(speech[:40_000])
 
-    assert "here" == marked.name
+    assert marked.name == "here"
     assert text_of(before) == text_of(events[:at]) != ""
-    assert 2.0 == marked.processed_up_to  # the last tick; there is one each second
+    assert marked.processed_up_to == 2.0  # the last tick; there is one each second
     assert marked.stable_up_to <= marked.processed_up_to
     assert marked.transcript.text
-    assert 2.5 == marked.stats.audio_seconds
+    assert marked.stats.audio_seconds == 2.5
 
 
 def test_marks_change_no_text(open_session, speech, text):
@@ -156,9 +156,9 @@ def test_marks_change_no_text(open_session, speech, text):
     session.end_audio()
     events = stepped(session)
 
-    assert text == text_of(events)
+    assert text_of(events) == text
     names = [event.name for event in events if isinstance(event, Marked)]
-    assert [str(number) for number in range(len(names))] == names
+    assert names == [str(number) for number in range(len(names))]
 
 
 def test_a_mark_after_a_commit_comes_after_its_endpoint(open_session, speech, text):
@@ -169,7 +169,7 @@ def test_a_mark_after_a_commit_comes_after_its_endpoint(open_session, speech, te
     session.mark("end")
     events = stepped(session)
 
-    assert text == text_of(events)
-    assert [Endpoint, Marked] == [type(event) for event in events[-2:]]
+    assert text_of(events) == text
+    assert [type(event) for event in events[-2:]] == [Endpoint, Marked]
     assert len(speech) / 16_000 == events[-1].processed_up_to == events[-1].stable_up_to
-    assert "" == events[-1].transcript.text
+    assert events[-1].transcript.text == ""

@@ -61,7 +61,7 @@ def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_c
     expected += session.finish()
     events = run(open_coded(), in_chunks(speech, samples), vad=False)
 
-    assert without_wall_clock(expected) == without_wall_clock(events)
+    assert without_wall_clock(events) == without_wall_clock(expected)
 
 
 @streaming
@@ -70,8 +70,8 @@ def test_a_stream_of_nothing_ends(run, open_coded):
     for chunks in ([], [np.zeros(0, dtype=np.float32)] * 3):
         events = run(open_coded(), chunks, vad=False)
 
-        assert [End] == [type(event) for event in events]
-        assert 0.0 == events[0].audio_time
+        assert [type(event) for event in events] == [End]
+        assert events[0].audio_time == 0.0
 
 
 @streaming
@@ -87,7 +87,7 @@ def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_coded, speech, wo
     source = reusing() if run is not run_astream else live(reusing())
     events = run(open_coded(), source, vad=False)
 
-    assert len(words) == len(tokens_of(events))
+    assert len(tokens_of(events)) == len(words)
 
 
 @pytest.mark.parametrize("call", [stream, astream], ids=["stream", "astream"])
@@ -127,7 +127,7 @@ def test_a_source_that_fails_gives_the_text_before_the_failure(
         else:
             events.extend(stream(BackendOf(open_coded()), failing(), vad=False))
 
-    assert len(words) == len(tokens_of(events))
+    assert len(tokens_of(events)) == len(words)
 
 
 @streaming
@@ -259,7 +259,7 @@ def test_many_streams_run_in_one_event_loop(open_coded, speech, words):
 
     results = asyncio.run(run())
 
-    assert {len(words)} == {len(tokens_of(events)) for events in results}
+    assert {len(tokens_of(events)) for events in results} == {len(words)}
 
 
 def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collector(

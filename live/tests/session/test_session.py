@@ -58,12 +58,12 @@ def test_a_session_reports_speech_words_endpoints_and_pauses_in_their_order(
         "SilenceSpan", "SpeechStarted", "Commit", "Endpoint",
         "SilenceSpan", "End",
     ]  # fmt: skip
-    assert 2 * len(words) == len(tokens_of(events))
+    assert len(tokens_of(events)) == 2 * len(words)
     starts = [event.start for event in kinds(events, SpeechStarted)]
     ends = [event.time for event in kinds(events, Endpoint)]
     assert starts == [span.silence.end for span in kinds(events, SilenceSpan)[:2]]
     assert ends == [span.silence.start for span in kinds(events, SilenceSpan)[1:]]
-    assert ["silence", "silence"] == [event.reason for event in kinds(events, Endpoint)]
+    assert [event.reason for event in kinds(events, Endpoint)] == ["silence", "silence"]
     assert first_word - 0.45 < starts[1] <= first_word - 0.4  # the gate's pre-roll
 
 
@@ -74,8 +74,8 @@ def test_a_session_ends_with_its_figures(open_session, speech, words):
     end = events[-1]
 
     assert all(text != following for text, following in pairwise(texts))
-    assert "" == texts[-1]
-    assert len(words) == end.latency.words
+    assert texts[-1] == ""
+    assert end.latency.words == len(words)
     assert 0 <= end.latency.median <= end.latency.p90
     assert end.stats.encoder_frames > 0
     assert end.stats.state_bytes > 0
@@ -99,10 +99,10 @@ def test_the_cut_of_the_audio_changes_no_word_and_no_boundary(cuts, is_bytes, re
         position += cut
     events += session.feed(source[position:]) + session.finish()
 
-    assert tokens_of(expected) == tokens_of(events)
+    assert tokens_of(events) == tokens_of(expected)
     for kind in (SpeechStarted, Endpoint, SilenceSpan):
         ours = [attributes(event) for event in kinds(events, kind)]
-        assert [attributes(event) for event in kinds(expected, kind)] == ours
+        assert ours == [attributes(event) for event in kinds(expected, kind)]
 
 
 def attributes(event):
@@ -128,7 +128,7 @@ def test_a_step_makes_at_most_one_call_of_the_processor(open_session, talk):
         received += session.step()
         frames.append((session._worker._processor.stats.encoder_frames or 0) - before)
 
-    assert tokens_of(expected) == tokens_of(received)
+    assert tokens_of(received) == tokens_of(expected)
     assert len(frames) > 8
     assert max(frames) < sum(frames) / 3
     assert session.is_over
@@ -154,7 +154,7 @@ def test_a_step_takes_one_piece_of_a_pause(open_session):
         session.step()
         waiting.append(round(session.backlog_seconds, 1))
 
-    assert [0.2, 0.1, 0.0] == waiting
+    assert waiting == [0.2, 0.1, 0.0]
 
 
 def test_a_fault_that_passes_is_an_event_and_loses_no_word(open_session, talk):
@@ -163,10 +163,10 @@ def test_a_fault_that_passes_is_an_event_and_loses_no_word(open_session, talk):
     events = run(open_session(fail_at={2, 5, 6}), talk)
     failures = kinds(events, Failure)
 
-    assert 3 == len(failures)
+    assert len(failures) == 3
     assert not any(failure.is_final for failure in failures)
     assert all("failed on request" in str(failure.error) for failure in failures)
-    assert tokens_of(expected) == tokens_of(events)
+    assert tokens_of(events) == tokens_of(expected)
 
 
 def test_a_lasting_fault_ends_the_session_after_everything_committed(open_session, speech, words):
@@ -183,7 +183,7 @@ def test_a_lasting_fault_ends_the_session_after_everything_committed(open_sessio
     assert "".join(word.text for word in words).strip().startswith(text)
     assert session.is_over
     assert not session.has_work
-    assert [] == session.finish()
+    assert session.finish() == []
     with pytest.raises(StreamClosed, match="has ended"):
         session.receive(speech)
 
@@ -203,8 +203,8 @@ def test_an_error_that_no_retry_cures_loses_no_committed_word(open_session, spee
     stream.process_iter = stream.finish = failing
     events = stepped(session)
 
-    assert list(tokens) == tokens_of(events)
-    assert [Failure, End] == [type(event) for event in events[-2:]]
+    assert tokens_of(events) == list(tokens)
+    assert [type(event) for event in events[-2:]] == [Failure, End]
 
 
 def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(open_session, talk):
@@ -219,9 +219,9 @@ def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(ope
     rest = session.feed(talk[inserted:]) + session.finish()
 
     assert inserted == 8 * 16_000
-    assert [7.0, 0.0] == [event.seconds for event in kinds(first, Lag)]
-    assert [] == kinds(rest, Lag)
-    assert tokens_of(run(open_session(), talk)) == tokens_of(first + rest)
+    assert [event.seconds for event in kinds(first, Lag)] == [7.0, 0.0]
+    assert kinds(rest, Lag) == []
+    assert tokens_of(first + rest) == tokens_of(run(open_session(), talk))
 
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
@@ -239,11 +239,11 @@ def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
     starts = [word.start for word in words]
     expected = starts + [before + seconds + start for start in starts]
 
-    assert expected == pytest.approx([token.start for token in tokens_of(events)])
+    assert [token.start for token in tokens_of(events)] == pytest.approx(expected)
     gaps = [(gap.start, gap.end) for gap in kinds(events, AudioGap)]
-    assert [(before, before + seconds)] == gaps
-    assert 2 * before + seconds == pytest.approx(events[-1].audio_time)
-    assert "silence" == kinds(events, Endpoint)[0].reason
+    assert gaps == [(before, before + seconds)]
+    assert events[-1].audio_time == pytest.approx(2 * before + seconds)
+    assert kinds(events, Endpoint)[0].reason == "silence"
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e300])
@@ -253,7 +253,7 @@ def test_a_gap_has_a_length(open_session, seconds):
     with pytest.raises(ClockError, match="expected a gap"):
         session.skip(seconds)
 
-    assert 0 == session.audio_time
+    assert session.audio_time == 0
 
 
 def test_one_thread_at_a_time_steps_a_session(open_session, talk):
@@ -273,7 +273,7 @@ def test_one_thread_at_a_time_steps_a_session(open_session, talk):
     events = run(session, talk)
 
     assert refused
-    assert tokens_of(expected) == tokens_of(events)
+    assert tokens_of(events) == tokens_of(expected)
 
 
 def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):

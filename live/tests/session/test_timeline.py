@@ -74,8 +74,8 @@ def test_late_speakers_label_the_words_that_are_there():
         ("w0 w1 w2 w3 w4"[:11], "anna", None),
         ("w4 w5 w6 w7", "bert", None),
     ]
-    assert tuple(w.text for w in words) == tuple(
-        token.text for line in timeline.lines for token in line.tokens
+    assert tuple(token.text for line in timeline.lines for token in line.tokens) == tuple(
+        w.text for w in words
     )
 
 
@@ -87,7 +87,7 @@ def test_a_word_just_before_a_turn_belongs_to_it():
         turn("bert", 3.3, 6.0),
     )
 
-    assert ["anna", "bert", "bert", None] == [token.speaker for token in timeline.tokens]
+    assert [token.speaker for token in timeline.tokens] == ["anna", "bert", "bert", None]
 
 
 def test_a_translation_belongs_to_one_line():
@@ -135,7 +135,7 @@ def test_each_word_has_one_line_and_the_speaker_of_its_line(events):
     committed = [e.tokens[0].text for e in events if isinstance(e, Commit)]
     translated = [line.translation for line in texts if line.translation]
 
-    assert committed == [token.text for line in texts for token in line.tokens]
+    assert [token.text for line in texts for token in line.tokens] == committed
     assert all(token.speaker == line.speaker for line in texts for token in line.tokens)
     assert [line.start for line in timeline.lines] == sorted(line.start for line in timeline.lines)
     if texts:

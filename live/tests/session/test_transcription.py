@@ -26,12 +26,12 @@ def test_an_array_becomes_text_words_and_segments(open_coded, speech, words):
     """A transcription holds the text, its words with their times, and captions."""
     result = run(open_coded(), speech, vad=False)
 
-    assert "".join(word.text for word in words).strip() == result.text
+    assert result.text == "".join(word.text for word in words).strip()
     assert [word.start for word in words] == pytest.approx([word.start for word in result.words])
     assert result.text.split() == " ".join(segment.text for segment in result.segments).split()
-    assert "en" == result.language
-    assert len(speech) / 16_000 == result.duration
-    assert () == result.silences
+    assert result.language == "en"
+    assert result.duration == len(speech) / 16_000
+    assert result.silences == ()
 
 
 def test_a_file_gives_what_its_samples_give(open_coded, speech, tmp_path):
@@ -44,17 +44,17 @@ def test_a_file_gives_what_its_samples_give(open_coded, speech, tmp_path):
         file.writeframes((speech.astype(np.float64) * 2**31).astype("<i4").tobytes())
     expected = run(open_coded(), speech, vad=False)
 
-    assert expected == run(open_coded(), path, vad=False)
-    assert expected == run(open_coded(), str(path), vad=False)
-    assert expected == run(open_coded(), io.BytesIO(path.read_bytes()), vad=False)
-    assert expected == run(open_coded(), path.read_bytes(), vad=False)
+    assert run(open_coded(), path, vad=False) == expected
+    assert run(open_coded(), str(path), vad=False) == expected
+    assert run(open_coded(), io.BytesIO(path.read_bytes()), vad=False) == expected
+    assert run(open_coded(), path.read_bytes(), vad=False) == expected
 
 
 def test_an_array_of_another_rate_is_resampled(open_coded):
     """Resampling keeps the duration."""
     audio = np.zeros(44_100, np.float32)
 
-    assert 1.0 == run(open_coded(), audio, vad=False, sample_rate=44_100).duration
+    assert run(open_coded(), audio, vad=False, sample_rate=44_100).duration == 1.0
 
 
 @pytest.mark.slow
@@ -62,11 +62,11 @@ def test_pauses_are_left_out_by_default(open_coded):
     """A recording without speech has one silence, no words and no engine call."""
     result = run(open_coded(fail_at={1}), silence(5.0), language="de")
 
-    assert [(0.0, 5.0)] == [(pause.start, pause.end) for pause in result.silences]
-    assert "" == result.text
-    assert () == result.words
-    assert 5.0 == result.duration
-    assert "de" == result.language
+    assert [(pause.start, pause.end) for pause in result.silences] == [(0.0, 5.0)]
+    assert result.text == ""
+    assert result.words == ()
+    assert result.duration == 5.0
+    assert result.language == "de"
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_a_transcription_writes_subtitles_and_json():
     one = {"start": 0.5, "end": 0.9, "text": " One", "probability": 0.9877, "language": "en"}
     two = {"start": 1.0, "end": 1.25, "text": " two.", "probability": None, "language": None}
 
-    assert "1\n00:00:00,500 --> 00:00:01,250\nOne two.\n\n" == result.to_srt()
-    assert "WEBVTT\n\n00:00:00.500 --> 00:00:01.250\nOne two.\n\n" == result.to_vtt()
-    assert {
+    assert result.to_srt() == "1\n00:00:00,500 --> 00:00:01,250\nOne two.\n\n"
+    assert result.to_vtt() == "WEBVTT\n\n00:00:00.500 --> 00:00:01.250\nOne two.\n\n"
+    assert result.to_dict() == {
         "language": "en",
         "duration": 1.5,
         "text": "One two.",
         "tokens": [token | {"speaker": None} for token in (one, two)],
         "segments": [{"start": 0.5, "end": 1.25, "text": "One two.", "speaker": None}],
         "silences": [{"start": 0.0, "end": 0.4}],
-    } == result.to_dict()
+    }
 
 
 def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeypatch):
@@ -117,5 +117,5 @@ def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeyp
     short = GateParameters(silence_seconds=0.5, pre_roll=0.1)
     by_default, chosen = (run(open_coded(), audio, vad=vad) for vad in (True, short))
 
-    assert () == by_default.silences
-    assert 2 == len(chosen.silences)  # between the two, and at the end
+    assert by_default.silences == ()
+    assert len(chosen.silences) == 2  # between the two, and at the end

@@ -34,7 +34,7 @@ def silences(audio):
 @pytest.mark.parametrize("name", NO_SPEECH)
 def test_audio_without_speech_is_removed_whole(name):
     """Neither zeros nor noise are passed on, even after the model was reset."""
-    assert [SilenceEnded(0, len(TIME))] == silences(NO_SPEECH[name])
+    assert silences(NO_SPEECH[name]) == [SilenceEnded(0, len(TIME))]
 
 
 def cut_words(clip, audio, start=0.0):
@@ -58,7 +58,7 @@ def test_no_word_is_removed(clip, level):
     """Speech is passed on whole, even if it is faint, and pauses are not."""
     audio = np.concatenate(list(decode_file(clip_path(clip)))) * level
 
-    assert [] == cut_words(clip, audio)
+    assert cut_words(clip, audio) == []
 
 
 @pytest.mark.slow  # a minute of noise
@@ -68,7 +68,7 @@ def test_quiet_speech_after_a_minute_of_noise_is_not_removed():
     audio = np.random.default_rng(18).standard_normal(16_000 * 60 + len(speech)) * 0.001
     audio[-len(speech) :] += speech
 
-    assert [] == cut_words("demo", audio, start=60.0)
+    assert cut_words("demo", audio, start=60.0) == []
 
 
 def alaw(samples):
@@ -91,7 +91,7 @@ def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
     audio = np.concatenate([converter.push(call), converter.flush()])
 
     assert call.startswith(bytes([silence]) * 400)
-    assert [] == silences(audio)
+    assert silences(audio) == []
 
 
 def test_a_constant_frame_is_silence_whatever_its_value():
@@ -99,7 +99,7 @@ def test_a_constant_frame_is_silence_whatever_its_value():
     alone, moved = SileroDetector(), SileroDetector()
     zeros, step = np.zeros(512, np.float32), np.full(512, 8 / 32_768, np.float32)
 
-    assert [alone(zeros) for _ in range(12)] == [moved(frame) for frame in [step, -step, zeros] * 4]
+    assert [moved(frame) for frame in [step, -step, zeros] * 4] == [alone(zeros) for _ in range(12)]
 
 
 @pytest.mark.slow  # ten seconds of speech
@@ -120,5 +120,5 @@ def test_two_detectors_share_nothing():
 
     expected = [alone(frame) for frame in frames]
 
-    assert expected == [(first(frame), second(frame * 0.5))[0] for frame in frames]
+    assert [(first(frame), second(frame * 0.5))[0] for frame in frames] == expected
     assert all(0.0 <= probability <= 1.0 for probability in expected)

@@ -49,7 +49,7 @@ def events_of(audio, cuts=(), **lengths):
     for event in events:
         if isinstance(event, SpeechAudio) and joined and isinstance(joined[-1], SpeechAudio):
             before = joined.pop()
-            assert before.start_sample + len(before.samples) == event.start_sample
+            assert event.start_sample == before.start_sample + len(before.samples)
             event = SpeechAudio(  # noqa: PLW2901 -- joined
                 np.concatenate([before.samples, event.samples]), before.start_sample
             )
@@ -154,7 +154,7 @@ def test_the_cut_of_the_stream_changes_nothing(script, tail, lengths, cuts):
 
     expected = events_of(audio, **lengths)
 
-    assert expected == events_of(audio, cuts, **lengths)
+    assert events_of(audio, cuts, **lengths) == expected
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)

@@ -37,9 +37,9 @@ def test_speakers_who_take_turns_are_found_and_found_again(diarizer):
     """Each turn has the number of its voice, in order of appearance."""
     turns = turns_of(diarize(diarizer, audio_of(TALK))[0])
 
-    assert [0, 1, 0, 2, 1] == [speaker for speaker, _, _ in turns]
+    assert [speaker for speaker, _, _ in turns] == [0, 1, 0, 2, 1]
     bounds = [0.0, 3.0, 3.5, 6.5, 6.5, 8.5, 8.7, 11.2, 11.2, 15.2]
-    assert bounds == pytest.approx([time for turn in turns for time in turn[1:]], abs=0.05)
+    assert [time for turn in turns for time in turn[1:]] == pytest.approx(bounds, abs=0.05)
 
 
 @pytest.mark.parametrize("chunk_seconds", [0.08, 1.0, 60.0])
@@ -51,7 +51,7 @@ def test_the_cut_of_the_audio_changes_nothing(chunk_seconds, networks):
         ClusteringDiarizer(networks, max_speakers=8), audio, chunk_seconds=chunk_seconds
     )
 
-    assert expected == spans
+    assert spans == expected
 
 
 def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
@@ -71,21 +71,21 @@ def test_what_was_returned_is_never_returned_again(diarizer):
         own = [span for span in spans if span.speaker == speaker]
         assert own == sorted(own, key=lambda span: span.start)
         assert all(before.end <= after.start for before, after in pairwise(own))
-    assert [] == diarizer.process_iter(is_last=True)
+    assert diarizer.process_iter(is_last=True) == []
 
 
 def test_a_pause_decides_what_was_said_before_it_and_moves_the_clock(diarizer):
     """A pause needs no lookahead, and no span crosses it."""
     diarizer.insert_audio_chunk(tone(0, 1.2))
-    assert [] == diarizer.process_iter()
+    assert diarizer.process_iter() == []
     diarizer.insert_silence(30.0)
     first = turns_of(diarizer.process_iter())
     diarizer.insert_audio_chunk(tone(0, 1.2))
     diarizer.insert_silence(5)
     second = turns_of(diarizer.process_iter())
 
-    assert [[0, 0.0, pytest.approx(1.2, abs=0.02)]] == first
-    assert [[0, pytest.approx(31.2, abs=0.02), pytest.approx(32.4, abs=0.02)]] == second
+    assert first == [[0, 0.0, pytest.approx(1.2, abs=0.02)]]
+    assert second == [[0, pytest.approx(31.2, abs=0.02), pytest.approx(32.4, abs=0.02)]]
 
 
 def test_a_pause_after_next_to_no_audio_keeps_the_clock(diarizer):
@@ -95,7 +95,7 @@ def test_a_pause_after_next_to_no_audio_keeps_the_clock(diarizer):
     diarizer.insert_audio_chunk(tone(0, 2.0))
     (turn,) = turns_of(diarizer.process_iter(is_last=True))
 
-    assert [0, pytest.approx(10.1, abs=0.05), pytest.approx(12.1, abs=0.02)] == turn
+    assert turn == [0, pytest.approx(10.1, abs=0.05), pytest.approx(12.1, abs=0.02)]
 
 
 def test_two_who_speak_at_once_have_spans_that_overlap(diarizer):
@@ -104,23 +104,23 @@ def test_two_who_speak_at_once_have_spans_that_overlap(diarizer):
     audio = np.concatenate((audio, tone(0, 1.0) + tone(1, 1.0), tone(1, 2.0)))
     turns = turns_of(diarize(diarizer, audio)[0])
 
-    assert [0, 1, 0] == [speaker for speaker, _, _ in turns]
-    assert [8.0, 9.0] == pytest.approx(turns[2][1:], abs=0.05)
-    assert 11.0 == pytest.approx(turns[1][2], abs=0.05)
+    assert [speaker for speaker, _, _ in turns] == [0, 1, 0]
+    assert turns[2][1:] == pytest.approx([8.0, 9.0], abs=0.05)
+    assert turns[1][2] == pytest.approx(11.0, abs=0.05)
 
 
 def test_a_short_word_makes_no_new_speaker(diarizer):
     """Half a second of speech is too little to begin a new speaker."""
     spans, _ = diarize(diarizer, audio_of([(0, 3.0), (None, 0.4), (1, 0.5), (None, 0.4), (0, 3.0)]))
 
-    assert {0} == {span.speaker for span in spans}
+    assert {span.speaker for span in spans} == {0}
 
 
 def test_eight_speakers_keep_their_numbers(diarizer):
     """This holds even after all of them were silent for longer than the window."""
     spans, _ = diarize(diarizer, audio_of([(voice, 5.0) for voice in (*range(8), *range(8))]))
 
-    assert [*range(8), *range(8)] == [speaker for speaker, _, _ in turns_of(spans)]
+    assert [speaker for speaker, _, _ in turns_of(spans)] == [*range(8), *range(8)]
 
 
 def test_a_speaker_beyond_the_limit_is_given_to_the_nearest(networks):
@@ -128,13 +128,13 @@ def test_a_speaker_beyond_the_limit_is_given_to_the_nearest(networks):
     diarizer = ClusteringDiarizer(networks, max_speakers=2)
     spans, _ = diarize(diarizer, audio_of([(0, 3.0), (1, 3.0), (2, 3.0)]))
 
-    assert {0, 1} == {span.speaker for span in spans}
-    assert 9.0 == pytest.approx(sum(span.end - span.start for span in spans), abs=0.1)
+    assert {span.speaker for span in spans} == {0, 1}
+    assert sum(span.end - span.start for span in spans) == pytest.approx(9.0, abs=0.1)
 
 
 def test_silence_has_no_speaker(diarizer):
     """Noise that the networks do not call speech has no spans."""
-    assert [] == diarize(diarizer, audio_of([(None, 8.0)]))[0]
+    assert diarize(diarizer, audio_of([(None, 8.0)]))[0] == []
 
 
 def test_a_reset_diarizer_is_a_new_one(diarizer):
@@ -145,7 +145,7 @@ def test_a_reset_diarizer_is_a_new_one(diarizer):
     diarizer.reset()
 
     assert first == diarize(diarizer, audio)[0]
-    assert frames == diarizer.stats.encoder_frames
+    assert diarizer.stats.encoder_frames == frames
     diarizer.close()
     diarizer.close()
 
@@ -156,8 +156,8 @@ def test_inserting_runs_no_model_and_keeps_a_copy(diarizer, networks):
     diarizer.insert_audio_chunk(audio)
     audio[:] = 0
 
-    assert [] == networks.seconds
-    assert [[0, 0.0, pytest.approx(5.0, abs=0.02)]] == turns_of(diarizer.process_iter(is_last=True))
+    assert networks.seconds == []
+    assert turns_of(diarizer.process_iter(is_last=True)) == [[0, 0.0, pytest.approx(5.0, abs=0.02)]]
 
 
 def test_work_and_state_are_those_of_ten_seconds(diarizer, networks):
@@ -173,4 +173,4 @@ def test_work_and_state_are_those_of_ten_seconds(diarizer, networks):
 
     assert work[1] == pytest.approx(work[3], rel=0.05)
     assert kept[1] == kept[3] <= 10 * SAMPLE_RATE + 8 * 592
-    assert 60 / HOP * 10 == pytest.approx(work[3], rel=0.3)
+    assert work[3] == pytest.approx(60 / HOP * 10, rel=0.3)

@@ -51,7 +51,7 @@ def test_a_folder_with_both_models_is_a_diarizer(write):
     diarizer.insert_audio_chunk(np.concatenate([*voices, voices[0]]))
     spans = diarizer.process_iter(is_last=True)
 
-    assert [0, 1, 0] == [speaker for speaker, _, _ in turns_of(spans)]
+    assert [speaker for speaker, _, _ in turns_of(spans)] == [0, 1, 0]
     assert diarizer.stats.encoder_frames > 600
 
 
@@ -69,7 +69,7 @@ def test_the_registry_loads_the_diarizer_by_its_name(write):
     registry = Registry([EntryPoint("clustering", "wlk_diarize.plugin", "wlk.plugins")])
     diarizer = registry.load_annotator("diarizer", f"clustering={folder}")
 
-    assert [] == diarizer.process_iter(is_last=True)
+    assert diarizer.process_iter(is_last=True) == []
 
 
 def test_streams_share_the_models_while_any_of_them_is_open(write):
@@ -80,7 +80,7 @@ def test_streams_share_the_models_while_any_of_them_is_open(write):
     assert first._networks is second._networks
     del first, second
     gc.collect()
-    assert 0 == len(backend._loaded)
+    assert len(backend._loaded) == 0
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_a_frame_of_the_segmentation_is_put_where_its_audio_is(write):
     audio = np.concatenate([np.full(40_000, 0.2), np.full(40_000, -0.2)]).astype(np.float32)
     active = networks.segment(audio)
 
-    assert (80_000 // 270, 3) == active.shape
-    assert 40_000 / 270 == pytest.approx(int(active[:, 1].argmax()), abs=1.0)
+    assert active.shape == (80_000 // 270, 3)
+    assert int(active[:, 1].argmax()) == pytest.approx(40_000 / 270, abs=1.0)
 
 
 def test_an_embedding_has_length_one_and_does_not_depend_on_the_level(write):
@@ -134,5 +134,5 @@ def test_an_embedding_has_length_one_and_does_not_depend_on_the_level(write):
     sound = np.random.default_rng(1).normal(0.0, 0.1, 16_000).astype(np.float32)
     loud, soft = networks.embed(sound), networks.embed(sound * 0.25)
 
-    assert 1.0 == pytest.approx(float(np.linalg.norm(loud)), abs=1e-5)
+    assert float(np.linalg.norm(loud)) == pytest.approx(1.0, abs=1e-5)
     assert loud == pytest.approx(soft, abs=1e-2)

@@ -52,7 +52,7 @@ def test_a_span_comes_within_the_delay_that_is_stated(diarizer):
         spans += new
 
     assert turns_of(spans) == [[0, 0.5, 7.5], [1, 8.5, 9.0]]
-    assert [] == diarizer.process_iter(is_last=True)
+    assert diarizer.process_iter(is_last=True) == []
 
 
 def test_a_pause_decides_what_is_before_it_and_moves_the_clock(diarizer):
@@ -66,4 +66,4 @@ def test_a_pause_decides_what_is_before_it_and_moves_the_clock(diarizer):
 
     assert turns == [[0, 0.0, 0.2], [1, 10.31, 10.81], [0, 10.31, 10.81]]
     diarizer.insert_audio_chunk(talk((0, 30)))
-    assert [] == diarizer.process_iter(is_last=True)
+    assert diarizer.process_iter(is_last=True) == []

@@ -69,7 +69,7 @@ def test_incomplete_weights_are_refused(checkpoint, edit, message, capfd):
     with pytest.raises(ModelNotFoundError, match=message) as caught:
         load_backend("nemotron", str(checkpoint))
     assert "\n" not in str(caught.value)
-    assert ("", "") == capfd.readouterr()
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
@@ -89,7 +89,7 @@ def test_the_published_prompts_and_tags_are_read(checkpoint):
     path.write_text(json.dumps(table))
     config = CheckpointConfig.read(checkpoint, name="model")
 
-    assert {*LANGUAGES, "auto"} == set(config.prompts)
-    assert (101, 0, 9, 64) == tuple(map(config.prompt, (None, "en", "de", "he")))
-    assert {3: "no"} == config.languages
-    assert "" == config.pieces[3]
+    assert set(config.prompts) == {*LANGUAGES, "auto"}
+    assert tuple(map(config.prompt, (None, "en", "de", "he"))) == (101, 0, 9, 64)
+    assert config.languages == {3: "no"}
+    assert config.pieces[3] == ""

@@ -33,15 +33,15 @@ def assembled(tokens, *, settled_at=None):
 )
 def test_a_word_is_timed_by_the_frames_of_its_tokens(tokens, words):
     """A frame stands for the 80 ms that end at its time; a word includes its space."""
-    assert words == assembled(tokens)
+    assert assembled(tokens) == words
 
 
 def test_a_word_is_final_once_no_token_of_it_is_expected():
     """Further tokens of a word follow within three frames."""
     tokens = [(1, 5), (2, 8)]
 
-    assert [] == assembled(tokens, settled_at=11)
-    assert [(" seven", 0.32, 0.64)] == assembled(tokens, settled_at=12)
+    assert assembled(tokens, settled_at=11) == []
+    assert assembled(tokens, settled_at=12) == [(" seven", 0.32, 0.64)]
 
 
 def test_a_growing_word_is_the_hypothesis():

@@ -29,7 +29,7 @@ CLIENT = Client(route=routes()[0], audio=lambda part: [part], end=[b""], part_by
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_of_every_protocol_is_kept(rule):
     """PRO rules: docs/protocols.md."""
-    assert None is RULES[rule][1](CLIENT)
+    assert RULES[rule][1](CLIENT) is None
 
 
 SECOND = bytes(32_000)
@@ -68,7 +68,7 @@ def texts(message):
 
 def test_the_first_message_asks_for_samples(client):
     """In response, the page records with an AudioWorklet."""
-    assert [{"type": "config", "useAudioWorklet": True, "mode": "full"}] == client.protocol.begin()
+    assert client.protocol.begin() == [{"type": "config", "useAudioWorklet": True, "mode": "full"}]
 
 
 def test_a_state_has_lines_pauses_and_the_text_that_may_change(client):
@@ -84,10 +84,10 @@ def test_a_state_has_lines_pauses_and_the_text_that_may_change(client):
     )
     first, last = messages[0], messages[-1]
 
-    assert (" zero", []) == (first["buffer_transcription"], first["lines"])
-    assert [(1, "zero one"), (-2, ""), (1, "two")] == texts(last)
-    assert ["0:00:00.00", "0:00:01.00", "1:00:00.00"] == [line["start"] for line in last["lines"]]
-    assert "en" == last["lines"][0]["detected_language"]
+    assert (first["buffer_transcription"], first["lines"]) == (" zero", [])
+    assert texts(last) == [(1, "zero one"), (-2, ""), (1, "two")]
+    assert [line["start"] for line in last["lines"]] == ["0:00:00.00", "0:00:01.00", "1:00:00.00"]
+    assert last["lines"][0]["detected_language"] == "en"
     assert "type" not in last
 
 
@@ -97,15 +97,15 @@ def test_speakers_have_numbers_in_their_order_and_may_come_late(client):
     client.happen(SpeakerTurn(SpeakerSpan("anna", 0.0, 1.0), 3.0))
     (last,) = client.happen(SpeakerTurn(SpeakerSpan("ben", 1.5, 3.0), 3.0))
 
-    assert [(1, "zero"), (2, "one")] == texts(last)
+    assert texts(last) == [(1, "zero"), (2, "one")]
 
 
 def test_a_change_that_nobody_sees_sends_nothing(client):
     """A change of the lag is visible."""
     client.happen(commit("zero"))
 
-    assert [] == client.happen(Endpoint(1.0, "commit", 1.0))
-    assert 3.25 == client.happen(Lag(3.25, 2.0))[0]["remaining_time_transcription"]
+    assert client.happen(Endpoint(1.0, "commit", 1.0)) == []
+    assert client.happen(Lag(3.25, 2.0))[0]["remaining_time_transcription"] == 3.25
 
 
 def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
@@ -118,12 +118,12 @@ def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
             SilenceSpan(Silence(time + 0.5, time + 2), time + 2),
         )
 
-    assert 200 == len(messages[-1]["lines"])
-    assert [(1, "249"), (-2, "")] == texts(messages[-1])[-2:]
+    assert len(messages[-1]["lines"]) == 200
+    assert texts(messages[-1])[-2:] == [(1, "249"), (-2, "")]
 
     client.send(b"")
     *_, last, _ = client.happen(END)
-    assert [str(number) for number in range(250)] == [text for _, text in texts(last) if text]
+    assert [text for _, text in texts(last) if text] == [str(number) for number in range(250)]
 
 
 @pytest.mark.parametrize("is_diff", [False, True], ids=["full", "diff"])
@@ -135,8 +135,8 @@ def test_a_word_is_not_shown_twice_while_it_is_committed(is_diff):
     client.happen(HypothesisChange(Transcript((zero, one)), 1.0))
     (state,) = client.happen(Commit((zero,), 1.0), HypothesisChange(Transcript((one,)), 1.0))
 
-    assert " one" == state["buffer_transcription"]
-    assert ["zero"] == [line["text"] for line in state.get("new_lines") or state["lines"]]
+    assert state["buffer_transcription"] == " one"
+    assert [line["text"] for line in state.get("new_lines") or state["lines"]] == ["zero"]
 
 
 def test_an_error_keeps_the_lines_and_is_shown_once(client):
@@ -145,17 +145,17 @@ def test_an_error_keeps_the_lines_and_is_shown_once(client):
     (limit,) = client.protocol.refuse(RequestError("the session is over"))
     (state,) = client.happen(commit("one", 0.5))
 
-    assert ("error", [(1, "zero")], "the session is over") == (
+    assert (
         limit["status"],
         texts(limit),
         limit["error"],
-    )
-    assert ("active_transcription", [(1, "zero one")]) == (state["status"], texts(state))
+    ) == ("error", [(1, "zero")], "the session is over")
+    assert (state["status"], texts(state)) == ("active_transcription", [(1, "zero one")])
 
 
 def test_only_an_end_of_the_client_is_ready_to_stop(client):
     """After a shutdown, clients reconnect; their transcript is not complete."""
-    assert [] == client.protocol.end()
+    assert client.protocol.end() == []
     messages = client.happen(commit("zero"), END)
 
     assert {"type": "ready_to_stop"} not in messages
@@ -163,11 +163,11 @@ def test_only_an_end_of_the_client_is_ready_to_stop(client):
 
 def test_an_empty_message_brings_the_last_words_and_then_the_end(client):
     """Clients then close the socket."""
-    assert [] == client.send(b"")
+    assert client.send(b"") == []
     *_, state, ready = client.happen(commit("zero"), END)
 
-    assert [(1, "zero")] == texts(state)
-    assert {"type": "ready_to_stop"} == ready
+    assert texts(state) == [(1, "zero")]
+    assert ready == {"type": "ready_to_stop"}
     assert client.audio.is_over
 
 
@@ -175,16 +175,16 @@ def test_no_audio_is_ready_to_stop_at_once():
     """It is sent only once."""
     client = open_session()
 
-    assert [{"type": "ready_to_stop"}] == client.send(b"")
-    assert [] == [*client.send(b""), *client.protocol.end()]
+    assert client.send(b"") == [{"type": "ready_to_stop"}]
+    assert [*client.send(b""), *client.protocol.end()] == []
 
 
 def test_webm_of_a_browser_is_decoded():
     """Some clients record with a MediaRecorder, whatever the configuration asks for."""
     client = open_session()
 
-    assert [] == client.send(WEBM[:30], WEBM[30:])
-    assert 304 == client.audio.samples  # the resampler keeps the last millisecond
+    assert client.send(WEBM[:30], WEBM[30:]) == []
+    assert client.audio.samples == 304  # the resampler keeps the last millisecond
 
 
 @pytest.mark.parametrize("data", [WEBM[:5] + bytes(20), b"RIFF....WAVE"])
@@ -194,8 +194,8 @@ def test_another_container_is_refused_with_what_was_expected(data):
     error, ready = client.send(data)
 
     assert "16-bit samples" in error["error"]
-    assert "ready_to_stop" == ready["type"]
-    assert 0 == client.audio.samples
+    assert ready["type"] == "ready_to_stop"
+    assert client.audio.samples == 0
 
 
 WORDS = strategies.lists(strategies.sampled_from(["word", "pause", "anna", "ben"]), max_size=300)
@@ -217,7 +217,7 @@ def test_diffs_build_the_states_of_the_full_mode(actions):
         time += 1.0
         for state, diff in zip(full, diffs, strict=True):
             count += 1
-            assert count == diff["seq"]
+            assert diff["seq"] == count
             if diff["type"] == "snapshot":
                 lines = diff["lines"]
             else:
@@ -225,11 +225,11 @@ def test_diffs_build_the_states_of_the_full_mode(actions):
                 new = diff.get("new_lines", [])
                 lines = [*lines[: diff["n_lines"] - len(new)], *new]
             assert state["lines"] == lines
-            assert {**state, "lines": 0} == {
+            assert {
                 name: value
                 for name, value in {**diff, "lines": 0}.items()
                 if name not in {"type", "seq", "n_lines", "lines_pruned", "new_lines"}
-            }
+            } == {**state, "lines": 0}
 
 
 def handshake(query, translates_to=None):
@@ -243,9 +243,9 @@ def handshake(query, translates_to=None):
 
 def test_a_query_chooses_language_and_mode():
     """By default, they are those of the server."""
-    assert "fr" == ROUTE.open(handshake("language=fr&mode=diff")).options.language
-    assert "en" == ROUTE.open(handshake("target_language=")).options.language
-    assert None is ROUTE.open(handshake("language=auto")).options.language
+    assert ROUTE.open(handshake("language=fr&mode=diff")).options.language == "fr"
+    assert ROUTE.open(handshake("target_language=")).options.language == "en"
+    assert ROUTE.open(handshake("language=auto")).options.language is None
 
 
 def test_a_server_that_translates_does_so_for_every_client():
@@ -264,18 +264,18 @@ def test_wrong_settings_are_refused_with_a_message(query):
         ROUTE.open(handshake(query))
 
     answer = ROUTE.refuse(refusal.value)
-    assert (4400, "error") == (answer.code, answer.message["type"])
+    assert (answer.code, answer.message["type"]) == (4400, "error")
 
 
 def test_a_wrong_key_is_refused_before_the_socket_is_accepted():
     """The key can be in the query."""
     connection = SimpleNamespace(headers={}, query_params=QueryParams("token=secret"))
 
-    assert ["secret"] == ROUTE.keys(connection)
+    assert ROUTE.keys(connection) == ["secret"]
     answer = ROUTE.refuse(RequestError("wrong", status=401))
-    assert (4401, None) == (answer.code, answer.message)
+    assert (answer.code, answer.message) == (4401, None)
 
 
 def test_a_full_server_opens_no_socket():
     """The page resets its back-off whenever a socket opens."""
-    assert 503 == ROUTE.refuse(RequestError("full", status=503)).status_code
+    assert ROUTE.refuse(RequestError("full", status=503)).status_code == 503

@@ -42,7 +42,7 @@ CLIENT = Client(
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_of_every_protocol_is_kept(rule):
     """PRO rules: docs/protocols.md."""
-    assert None is RULES[rule][1](CLIENT)
+    assert RULES[rule][1](CLIENT) is None
 
 
 SECOND = base64.b64encode(bytes(32_000)).decode()
@@ -85,7 +85,7 @@ def test_a_connection_begins_as_at_vllm(client):
     """`session.created` has its id and time at the top level."""
     (created,) = client.protocol.begin()
 
-    assert ("session.created", "sess_0") == (created["type"], created["id"])
+    assert (created["type"], created["id"]) == ("session.created", "sess_0")
     assert isinstance(created["created"], int)
 
 
@@ -97,16 +97,16 @@ def test_the_joined_deltas_are_the_text(client):
     messages += client.happen(committed(" two"), ENDPOINT)
 
     *deltas, done = messages
-    assert [" zero", " one", " two"] == [message["delta"] for message in deltas]
-    assert ("transcription.done", " zero one two") == (done["type"], done["text"])
-    assert 3 == done["usage"]["completion_tokens"]
+    assert [message["delta"] for message in deltas] == [" zero", " one", " two"]
+    assert (done["type"], done["text"]) == ("transcription.done", " zero one two")
+    assert done["usage"]["completion_tokens"] == 3
 
 
 def test_no_audio_is_done_at_once(client):
     """A final commit without audio is answered by one transcription.done with empty text."""
     (done,) = client.send(START, FINAL)
 
-    assert ("transcription.done", "") == (done["type"], done["text"])
+    assert (done["type"], done["text"]) == ("transcription.done", "")
 
 
 @pytest.mark.parametrize(
@@ -127,17 +127,17 @@ def test_a_wrong_message_is_answered_and_nothing_changes(client, message, code):
     """`error` is a string, unlike OpenAI's; the session keeps its model."""
     (error,) = client.send(message)
 
-    assert ("error", code) == (error["type"], error["code"])
+    assert (error["type"], error["code"]) == ("error", code)
     assert isinstance(error["error"], str)
-    assert 0 == client.audio.samples
-    assert [] == client.send(START)
+    assert client.audio.samples == 0
+    assert client.send(START) == []
 
 
 def test_a_commit_needs_the_model():
     """A commit before session.update is refused with model_not_validated."""
     (error,) = Session().send(START)
 
-    assert "model_not_validated" == error["code"]
+    assert error["code"] == "model_not_validated"
 
 
 @given(strategies.lists(strategies.sampled_from([APPEND, START, FINAL, "text", "done"])))
@@ -163,4 +163,4 @@ def test_no_message_order_loses_or_repeats_text(actions):
     deltas = [message["delta"] for message in messages if message["type"] == "transcription.delta"]
     texts = [message["text"] for message in messages if message["type"] == "transcription.done"]
     assert "".join(f" {number}" for number in range(words)) == "".join(deltas) == "".join(texts)
-    assert finals + 1 == len(texts)
+    assert len(texts) == finals + 1

@@ -43,7 +43,7 @@ CLIENT = Client(
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_of_every_protocol_is_kept(rule):
     """PRO rules: docs/protocols.md."""
-    assert None is RULES[rule][1](CLIENT)
+    assert RULES[rule][1](CLIENT) is None
 
 
 SECOND = bytes(32_000)
@@ -95,12 +95,12 @@ def test_the_model_and_its_languages_are_described():
     (info,) = Session().send(("describe", {}))
 
     (program,) = info["data"]["asr"]
-    assert (True, False) == (
+    assert (
         program["supports_transcript_streaming"],
         program["requires_external_vad"],
-    )
+    ) == (True, False)
     (model,) = program["models"]
-    assert ("played", ["en", "de"], True) == (model["name"], model["languages"], model["installed"])
+    assert (model["name"], model["languages"], model["installed"]) == ("played", ["en", "de"], True)
 
 
 def test_the_end_of_the_audio_gives_the_transcript(client):
@@ -109,9 +109,9 @@ def test_the_end_of_the_audio_gives_the_transcript(client):
     messages += client.happen(commit("one"), STOPPED)
 
     chunk, stop = "transcript-chunk", "transcript-stop"
-    assert ["transcript-start", chunk, chunk, "transcript", stop] == kinds(messages)
-    assert "zero one" == "".join(m["data"]["text"] for m in messages if m["type"] == chunk)
-    assert ["zero one"] == transcripts(messages)
+    assert kinds(messages) == ["transcript-start", chunk, chunk, "transcript", stop]
+    assert "".join(m["data"]["text"] for m in messages if m["type"] == chunk) == "zero one"
+    assert transcripts(messages) == ["zero one"]
 
 
 def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(client):
@@ -120,11 +120,11 @@ def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(cl
     messages = client.happen(SpeechStarted(0.5, 1.0), commit("zero"), Endpoint(1.0, "silence", 1.5))
     later = [*client.send(CHUNK, STOP), *client.happen(commit("noise"))]
 
-    assert ["voice-stopped"] == kinds(before)
-    assert ["zero"] == transcripts(messages)
-    assert {"timestamp": 500} == messages[0]["data"]
-    assert [] == later
-    assert 16_000 == client.audio.samples
+    assert kinds(before) == ["voice-stopped"]
+    assert transcripts(messages) == ["zero"]
+    assert messages[0]["data"] == {"timestamp": 500}
+    assert later == []
+    assert client.audio.samples == 16_000
 
 
 def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdown(client):
@@ -135,12 +135,12 @@ def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdow
     second = client.happen(SpeechStarted(0.25, 0.5), commit("eins"), END)
 
     languages = [m["data"]["language"] for m in (*first, *second) if m["type"] == "transcript"]
-    assert (["zero"], ["eins"], ["en", "de"]) == (
+    assert (
         transcripts(first),
         transcripts(second),
         languages,
-    )
-    assert {"timestamp": 250} == second[0]["data"]
+    ) == (["zero"], ["eins"], ["en", "de"])
+    assert second[0]["data"] == {"timestamp": 250}
 
 
 def test_audio_after_a_shutdown_opens_no_stream(client):
@@ -149,7 +149,7 @@ def test_audio_after_a_shutdown_opens_no_stream(client):
     client.send(CHUNK)
     client.happen(commit("zero"), END)
 
-    assert 1 == len(client.streams)
+    assert len(client.streams) == 1
     assert client.audio.is_over
 
 
@@ -162,16 +162,16 @@ def test_a_language_that_was_detected_is_that_of_the_transcript():
     messages = client.happen(commit("a"), Commit((token,), 1.0), STOPPED)
 
     (transcript,) = (m["data"] for m in messages if m["type"] == "transcript")
-    assert {"text": "a null", "language": "de"} == transcript
+    assert transcript == {"text": "a null", "language": "de"}
 
 
 def test_no_audio_has_an_empty_transcript():
     """It is sent immediately."""
     client = Session()
 
-    assert [""] == transcripts(client.send(START, STOP))
+    assert transcripts(client.send(START, STOP)) == [""]
     (error,) = client.send(STOP)
-    assert "wrong_order" == error["data"]["code"]
+    assert error["data"]["code"] == "wrong_order"
 
 
 def test_language_and_terms_are_those_of_the_command():
@@ -181,7 +181,7 @@ def test_language_and_terms_are_those_of_the_command():
     client.send(("transcribe", {"language": "de", **terms}), START, CHUNK)
 
     settings = client.audio.options
-    assert ("de", "Küche, wlk") == (settings.language, settings.keyterms)
+    assert (settings.language, settings.keyterms) == ("de", "Küche, wlk")
 
 
 def test_settings_come_between_commands(client):
@@ -190,13 +190,13 @@ def test_settings_come_between_commands(client):
     client.send(STOP, ("transcribe", {"language": "de"}), START, CHUNK)
     messages = client.happen(commit("zero"), STOPPED, END)
 
-    assert "wrong_order" == error["data"]["code"]
-    assert ["zero"] == transcripts(messages)
+    assert error["data"]["code"] == "wrong_order"
+    assert transcripts(messages) == ["zero"]
 
 
 def test_a_ping_is_answered():
     """The answer has its text."""
-    assert [{"type": "pong", "data": {"text": "a"}}] == Session().send(("ping", {"text": "a"}))
+    assert Session().send(("ping", {"text": "a"})) == [{"type": "pong", "data": {"text": "a"}}]
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
     client = Session()
     (error,) = client.send(wrong)
 
-    assert {"text", "code"} == set(error["data"])
-    assert [""] == transcripts(client.send(START, STOP))
+    assert set(error["data"]) == {"text", "code"}
+    assert transcripts(client.send(START, STOP)) == [""]
 
 
 def test_another_rate_needs_another_connection(client):
@@ -232,7 +232,7 @@ def test_another_rate_needs_another_connection(client):
     client.send(STOP)
     (other,) = client.send(("audio-start", {**FORM, "rate": 8000}))
 
-    assert {"invalid_audio"} == {error["data"]["code"], other["data"]["code"]}
+    assert {error["data"]["code"], other["data"]["code"]} == {"invalid_audio"}
 
 
 def read(data):
@@ -254,7 +254,7 @@ def test_events_are_read_with_their_data_and_payload():
     """Events that arrive together are separated, including their payloads."""
     events = [event(*CHUNK), event(*STOP)]
 
-    assert events == read(b"".join(events))
+    assert read(b"".join(events)) == events
 
 
 @pytest.mark.parametrize(

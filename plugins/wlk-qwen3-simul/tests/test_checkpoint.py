@@ -210,7 +210,7 @@ def test_packed_weights_need_the_memory_of_their_packed_32_bit_integers(quantize
     model = load_mlx(directory, "float16")[0]
     arrays = {name: array for name, array in tree_flatten(model.parameters()) if "lm" not in name}
 
-    assert {"float16", "uint32"} == {str(array.dtype).split(".")[-1] for array in arrays.values()}
+    assert {str(array.dtype).split(".")[-1] for array in arrays.values()} == {"float16", "uint32"}
     assert [sum(array.nbytes for array in arrays.values())] == needed
 
 
@@ -220,6 +220,6 @@ def test_a_checkpoint_declares_its_config(tmp_path):
     (tmp_path / "wlk.json").write_text(json.dumps(table), encoding="utf-8")
     checkpoint = Checkpoint.read(tmp_path, name="own")
 
-    assert ("en", "de") == checkpoint.languages
-    assert "bfloat16" == checkpoint.compute_type
-    assert 16.0 == checkpoint.buffer_seconds
+    assert checkpoint.languages == ("en", "de")
+    assert checkpoint.compute_type == "bfloat16"
+    assert checkpoint.buffer_seconds == 16.0

@@ -96,7 +96,7 @@ def test_output_is_that_of_eager_attention(checkpoint, network):
     weights = [theirs.attentions[layer][0, head, -2:, slice(*span)] for layer, head in HEADS]
     shares = [head / head.sum(dim=-1, keepdim=True) for head in weights]
 
-    assert logprobs.indices.tolist() == output.ids.tolist()
+    assert output.ids.tolist() == logprobs.indices.tolist()
     assert output.logprobs == pytest.approx(logprobs.values.numpy(), abs=1e-4)
     assert output.attention == pytest.approx(torch.stack(shares).mean(dim=0).numpy(), abs=1e-5)
     mass = torch.stack(weights).sum(dim=-1).mean(dim=0)

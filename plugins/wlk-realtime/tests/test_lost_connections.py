@@ -70,16 +70,16 @@ def expected(scripted_server, parts):
     """Return the tokens of an undisturbed stream."""
     with load_backend("realtime", scripted_server.url) as backend:
         tokens, failures = transcribe(backend, parts)
-    assert 0 == failures
-    assert 134 == len(tokens)
+    assert failures == 0
+    assert len(tokens) == 134
     return tokens
 
 
 def check_same(expected, tokens):
     """Assert that the words are equal, and their times to a millisecond."""
-    assert [token.text for token in expected] == [token.text for token in tokens]
+    assert [token.text for token in tokens] == [token.text for token in expected]
     starts = [token.start for token in expected]
-    assert starts == pytest.approx([token.start for token in tokens], abs=1e-3)
+    assert [token.start for token in tokens] == pytest.approx(starts, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,10 @@ def test_the_text_is_that_of_the_server(server):
         tokens = transcribed(backend, pauses=2)
         capabilities = backend.spec.capabilities
 
-    assert "word0 word1 word2 word0 word1 word2" == "".join(token.text for token in tokens)
+    assert "".join(token.text for token in tokens) == "word0 word1 word2 word0 word1 word2"
     assert all(token.end <= 3.5 for token in tokens[:3])
     assert all(13.5 <= token.start <= token.end <= 17.0 for token in tokens[3:])
-    assert {"speaker-turns"} == capabilities
+    assert capabilities == {"speaker-turns"}
 
 
 def test_audio_goes_out_at_24_kilohertz():
@@ -55,7 +55,7 @@ def test_audio_goes_out_at_24_kilohertz():
             stream.end_silence(1.0)
         stream.close()
 
-    assert [24_000, 12_002, 2_400] == [len(item) for item in server.items]
+    assert [len(item) for item in server.items] == [24_000, 12_002, 2_400]
     times = np.arange(RATE // 10, RATE // 2) / RATE
     truth = 0.3 * np.sin(times * 16_000 * 0.2)
     assert truth == pytest.approx(server.items[0][RATE // 10 : RATE // 2] / 32_768, abs=0.01)
@@ -70,4 +70,4 @@ def test_a_session_asks_for_the_named_model_and_no_turn_detection():
         source = update if server.is_flat else update["audio"]["input"]
         name = "input_audio_transcription" if server.is_flat else "transcription"
 
-        assert (None, {"model": "small"}) == (source["turn_detection"], source[name])
+        assert (source["turn_detection"], source[name]) == (None, {"model": "small"})

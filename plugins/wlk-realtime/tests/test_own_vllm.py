@@ -31,9 +31,9 @@ def backend(engine):
 
 def assert_bursts(tokens, *, origin=0.0):
     """Check starts to the sample, and ends to the step of 80 ms."""
-    assert [origin + start for start, _ in BURSTS] == pytest.approx([t.start for t in tokens])
-    assert [origin + true_end(end) for _, end in BURSTS] == pytest.approx(
-        [token.end for token in tokens], abs=0.08 + 1e-6
+    assert [t.start for t in tokens] == pytest.approx([origin + start for start, _ in BURSTS])
+    assert [token.end for token in tokens] == pytest.approx(
+        [origin + true_end(end) for _, end in BURSTS], abs=0.08 + 1e-6
     )
 
 
@@ -46,7 +46,7 @@ def test_utterances_between_silences_lose_nothing(backend):
     stream.close()
 
     declared = {"word-times", "hypothesis", "bounded-state", "speaker-turns"}
-    assert declared == backend.spec.capabilities
+    assert backend.spec.capabilities == declared
     assert_bursts(first)
     assert_bursts(second, origin=3.8)
 

@@ -45,7 +45,7 @@ def test_words_have_the_times_of_their_steps(chunk):
     with stream_at(SmallVllm()) as stream:
         tokens = [*fed(stream, UTTERANCE, chunk=chunk), *stream.finish().committed]
 
-    assert expected(BURSTS) == times(tokens)
+    assert times(tokens) == expected(BURSTS)
 
 
 def test_a_word_comes_with_the_step_that_completes_it():
@@ -58,8 +58,8 @@ def test_a_word_comes_with_the_step_that_completes_it():
         shown = stream.get_buffer().text
         after = fed(stream, UTTERANCE[(complete - 1) * STEP : complete * STEP])
 
-    assert ([], "word0") == (before, shown.strip())
-    assert expected(BURSTS[:1]) == times(after)
+    assert (before, shown.strip()) == ([], "word0")
+    assert times(after) == expected(BURSTS[:1])
 
 
 def test_every_silence_ends_a_generation():
@@ -74,9 +74,9 @@ def test_every_silence_ends_a_generation():
         tokens += stream.finish().committed
 
     later = (*expected(BURSTS, origin=3.8), *expected(BURSTS, origin=67.3))
-    assert [*expected(BURSTS), *later] == times(tokens)
-    assert (0, 0) == (server.ignored_commits, server.dropped_samples)
-    assert 5 == server.received.count(("input_audio_buffer.commit", True))  # two by the handshake
+    assert times(tokens) == [*expected(BURSTS), *later]
+    assert (server.ignored_commits, server.dropped_samples) == (0, 0)
+    assert server.received.count(("input_audio_buffer.commit", True)) == 5  # two by the handshake
 
 
 def test_an_utterance_longer_than_the_context_loses_nothing():
@@ -89,11 +89,11 @@ def test_an_utterance_longer_than_the_context_loses_nothing():
 
     found = times(tokens)
     truth = expected(bursts)
-    assert [start for start, *_ in truth] == [start for start, *_ in found]
+    assert [start for start, *_ in found] == [start for start, *_ in truth]
     assert [end for _, end, _ in found] == pytest.approx([end for _, end, _ in truth], abs=0.08)
     assert server.received.count(("input_audio_buffer.commit", True)) > 6
-    assert (0, 0) == (server.ignored_commits, server.dropped_samples)
-    assert " " == tokens[30].text[0]
+    assert (server.ignored_commits, server.dropped_samples) == (0, 0)
+    assert tokens[30].text[0] == " "
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_times_are_unknown_where_texts_cannot_be_counted(server):
         stream.close()
         capabilities = backend.spec.capabilities
 
-    assert {"speaker-turns"} == capabilities
-    assert ["word0", "word1", "word2"] == [token.text.strip() for token in tokens]
+    assert capabilities == {"speaker-turns"}
+    assert [token.text.strip() for token in tokens] == ["word0", "word1", "word2"]
     assert all(0 <= token.start <= token.end <= 3.5 for token in tokens)
 
 
@@ -124,8 +124,8 @@ def test_what_is_declared_is_what_the_handshake_showed():
             backend.create_processor(language="en")
         spec = backend.spec
 
-    assert {"word-times", "hypothesis", "bounded-state", "speaker-turns"} == spec.capabilities
-    assert () == spec.languages
+    assert spec.capabilities == {"word-times", "hypothesis", "bounded-state", "speaker-turns"}
+    assert spec.languages == ()
 
 
 def test_a_generation_that_ends_by_itself_is_decoded_again():
@@ -146,4 +146,4 @@ def test_a_generation_that_ends_by_itself_is_decoded_again():
 
     assert ["max_model_len" in str(error) for error in failures] == [True]
     assert failures[0].retryable
-    assert [start for start, _ in bursts] == pytest.approx([token.start for token in tokens])
+    assert [token.start for token in tokens] == pytest.approx([start for start, _ in bursts])

@@ -38,10 +38,10 @@ def test_the_digits_are_a_transducer_with_small_states():
     """The files are read without sherpa-onnx."""
     checkpoint = read_checkpoint(DIGITS)
 
-    assert ("transducer", "lstm") == (checkpoint.kind, checkpoint.model_type)
-    assert 2 * 2 * 160 * 4 == checkpoint.state_bytes  # h and c of two layers
-    assert ("<blk>", "▁", "ze") == (checkpoint.tokens[0], *checkpoint.tokens[3:5])
-    assert (0.04, 0.1) == (checkpoint.frame_seconds, checkpoint.word_gap)
+    assert (checkpoint.kind, checkpoint.model_type) == ("transducer", "lstm")
+    assert checkpoint.state_bytes == 2 * 2 * 160 * 4  # h and c of two layers
+    assert (checkpoint.tokens[0], *checkpoint.tokens[3:5]) == ("<blk>", "▁", "ze")
+    assert (checkpoint.frame_seconds, checkpoint.word_gap) == (0.04, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_other_kinds_are_known_by_files_and_metadata(tmp_path, names, values, ki
         (tmp_path / name).write_bytes(metadata(**values))
     checkpoint = read_checkpoint(tmp_path)
 
-    assert (kind, frame_seconds) == (checkpoint.kind, checkpoint.frame_seconds)
-    assert names == [path.name for path in checkpoint.files.values()]
+    assert (checkpoint.kind, checkpoint.frame_seconds) == (kind, frame_seconds)
+    assert [path.name for path in checkpoint.files.values()] == names
 
 
 def test_the_longest_left_context_is_taken(checkpoint):
@@ -91,7 +91,7 @@ def test_int8_is_taken_where_it_is_wanted(checkpoint):
     }
 
     assert names["auto"] == names["float32"] == ["encoder.onnx", "decoder.onnx", "joiner.onnx"]
-    assert ["encoder.int8.onnx", "decoder.onnx", "joiner.int8.onnx"] == names["int8"]
+    assert names["int8"] == ["encoder.int8.onnx", "decoder.onnx", "joiner.int8.onnx"]
 
 
 def append(name, content):
@@ -128,7 +128,7 @@ def test_what_sherpa_onnx_cannot_read_is_refused_before(checkpoint, change, mess
         load_backend("sherpa", str(checkpoint))
 
     assert "\n" not in str(caught.value)
-    assert ("", "") == capfd.readouterr()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_beam_search_is_refused_where_there_is_none(tmp_path):
@@ -144,12 +144,12 @@ def test_pieces_come_from_a_list_or_a_model_of_sentencepiece(checkpoint):
     """Both files have the text and score of each piece."""
     listed = read_pieces(checkpoint)
     (checkpoint / "bpe.vocab").unlink()
-    assert [] == read_pieces(checkpoint)
+    assert read_pieces(checkpoint) == []
     score = b"\x15\x00\x00\x00\xc0"  # -2.0, a float in field 2
     pieces = (field(1, field(1, text) + score) for text, _ in listed)
     (checkpoint / "bpe.model").write_bytes(b"".join(pieces) + field(2, "trainer"))
 
-    assert [(text, -2.0) for text, _ in listed] == read_pieces(checkpoint)
+    assert read_pieces(checkpoint) == [(text, -2.0) for text, _ in listed]
     (checkpoint / "bpe.model").write_bytes(field(1, score))
     with pytest.raises(ModelNotFoundError, match=r"bpe\.model is damaged"):
         read_pieces(checkpoint)

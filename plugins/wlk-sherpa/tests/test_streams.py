@@ -60,9 +60,11 @@ def test_chunks_equal_a_loop_over_the_whole_recording(backend):
         stream = answer.stream
 
     assert len(expected.tokens) > 8
-    assert [expected.tokens, expected.timestamps, expected.ys_probs] == columns_of(
-        answer.results[-1]
-    )
+    assert columns_of(answer.results[-1]) == [
+        expected.tokens,
+        expected.timestamps,
+        expected.ys_probs,
+    ]
 
 
 def test_streams_decoded_together_equal_each_alone(backend):
@@ -94,9 +96,9 @@ def test_a_failed_chunk_is_repeated_from_the_audio(backend, has_run):
         first.stream.decoded_chunks = None  # as if the library had raised
     answer = decoded(engine, chunks[20:], history=chunks[:20], stream=first.stream)
 
-    assert expected.results[20:] == answer.results
+    assert answer.results == expected.results[20:]
     assert first.stream is not answer.stream
-    assert expected.work == answer.work  # including the history, which was decoded again
+    assert answer.work == expected.work  # including the history, which was decoded again
 
 
 def test_a_stream_goes_on_where_any_call_failed(backend):
@@ -122,7 +124,7 @@ def test_a_stream_goes_on_where_any_call_failed(backend):
         backend.engine_calls.intercept = None
 
     assert failures == 5
-    assert expected == tuple(tokens)
+    assert tuple(tokens) == expected
 
 
 def test_speech_without_a_pause_is_decoded_in_segments(backend):
@@ -149,7 +151,7 @@ def test_beam_search_commits_the_words_of_greedy_search(backend, beam):
     audio = load_clip("demo").audio
     greedy = [token.text for token in transcript(backend, audio)]
 
-    assert greedy == [token.text for token in transcript(beam, audio)]
+    assert [token.text for token in transcript(beam, audio)] == greedy
 
 
 def test_keyterms_are_favoured_in_their_own_stream(beam):
@@ -197,14 +199,14 @@ def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, m
 def test_terms_are_written_as_the_vocabulary_is(beam):
     """The vocabulary is lower-case, so terms are converted to lower case."""
     stream = beam.create_processor(keyterms=" Seven,two , ")
-    assert "seven/two" == stream._recognizer._options.hotwords
+    assert stream._recognizer._options.hotwords == "seven/two"
 
 
 def test_the_engine_finds_the_chunks_of_a_model(backend):
     """The digits model has chunks of 80 ms and 130 ms of look-ahead, in whole feature frames."""
     engine = SherpaEngine(backend.engine.recognizer)
 
-    assert (1280, 2080) == (engine.chunk_samples, engine.lookahead_samples)
+    assert (engine.chunk_samples, engine.lookahead_samples) == (1280, 2080)
 
 
 def test_a_ctc_model_has_the_times_of_its_frames(tmp_path):
@@ -218,6 +220,6 @@ def test_a_ctc_model_has_the_times_of_its_frames(tmp_path):
     with load_backend("sherpa", str(tmp_path)) as backend:
         tokens = transcript(backend, audio, chunk_seconds=0.1)
 
-    assert "beep beep beep" == "".join(token.text for token in tokens)
+    assert "".join(token.text for token in tokens) == "beep beep beep"
     np.testing.assert_allclose([0.8, 2.4, 4.0], [token.start for token in tokens], atol=0.081)
-    assert {None} == {token.probability for token in tokens}
+    assert {token.probability for token in tokens} == {None}

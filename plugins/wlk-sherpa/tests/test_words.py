@@ -35,18 +35,18 @@ def test_tokens_form_words(texts, is_marked, expected):
     """Words carry their own spaces, however the vocabulary marks words."""
     words = group(tokens_of(*texts), is_marked=is_marked)
 
-    assert expected == [
+    assert [
         word_of(word, origin=0.0, frame_seconds=0.04, is_marked=is_marked).text for word in words
-    ]
+    ] == expected
 
 
 def test_a_word_has_the_times_and_scores_of_its_tokens():
     """A word lasts from its first token to one frame after its last."""
     word = word_of(tokens_of(" ", " ", "ze", "ro"), origin=2, frame_seconds=0.04, is_marked=False)
 
-    assert " zero" == word.text
-    assert pytest.approx((2.1, 2.34)) == (word.start, word.end)  # noise caused the first space
-    assert pytest.approx(np.exp(-0.5)) == word.probability
+    assert word.text == " zero"
+    assert (word.start, word.end) == pytest.approx((2.1, 2.34))  # noise caused the first space
+    assert word.probability == pytest.approx(np.exp(-0.5))
 
 
 def recognizer_of(results, requests=None, **options):
@@ -86,7 +86,7 @@ def test_a_word_is_final_when_the_next_begins_or_after_a_gap():
     )
     results = [[ze], [ze, ro], [ze, ro, one], *[[ze, ro, one]] * 4, [ze, ro, one, s]]
 
-    assert ["", "", " zero", "", " one", "", "", "", "s"] == committed(results)
+    assert committed(results) == ["", "", " zero", "", " one", "", "", "", "s"]
 
 
 def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
@@ -99,7 +99,7 @@ def test_a_word_that_beam_search_may_revise_waits_for_the_gap():
     )
     results = [[for_], [for_], [four, teen], [four, teen], [four, teen, five], [four, five]]
 
-    assert ["", "", "", " fourteen", "", "", " five"] == committed(results, is_revised=True)
+    assert committed(results, is_revised=True) == ["", "", "", " fourteen", "", "", " five"]
 
 
 def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
@@ -110,6 +110,6 @@ def test_a_segment_ends_in_a_pause_and_the_next_begins_inside_it():
         recognizer.feed(np.zeros(CHUNK, dtype=np.float32))
         recognizer.step(is_last=False)
 
-    assert [0, 205] == [n for n, request in enumerate(requests) if request.stream is None]
-    assert 3 == len(requests[205].chunks)  # the last 0.25 s again, and the newest chunk
+    assert [n for n, request in enumerate(requests) if request.stream is None] == [0, 205]
+    assert len(requests[205].chunks) == 3  # the last 0.25 s again, and the newest chunk
     assert recognizer.state_bytes == 4 * (206 * CHUNK - round(20.25 * 16_000))

@@ -22,5 +22,5 @@ def test_features_are_those_of_the_reference(noise, seconds):
     ).input_features[0]
     found = features(audio)
 
-    assert ((80, 800), np.float32) == (found.shape, found.dtype)
+    assert (found.shape, found.dtype) == ((80, 800), np.float32)
     assert np.abs(expected - found).max() < 1e-4

@@ -20,7 +20,7 @@ def test_the_registry_loads_a_file_and_a_folder(model):
     model.rename(model.with_name("smart-turn-v3.2-cpu.onnx"))
     from_folder = registry.load_annotator("turn-detector", "smart-turn", model.parent)
 
-    assert (0.9, 0.95) == (from_file._threshold, from_folder._threshold)
+    assert (from_file._threshold, from_folder._threshold) == (0.9, 0.95)
     assert 0.0 <= from_folder.end_of_turn("") <= 1.0
 
 
@@ -31,7 +31,7 @@ def test_streams_share_the_model_while_any_of_them_is_open(load, model):
     assert first._model is second._model
     del first, second
     gc.collect()
-    assert 0 == len(backend._loaded)
+    assert len(backend._loaded) == 0
 
 
 @pytest.mark.parametrize(

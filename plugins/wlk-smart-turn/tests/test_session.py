@@ -45,11 +45,11 @@ def test_a_turn_ends_sooner_than_by_silence_and_not_in_a_pause_inside_it(turn, l
     by_silence, (late,), _ = run(turn)
     sound = len(turn) / 16_000 - 3.0
 
-    assert ("turn-detector", "silence", []) == (end.reason, late.reason, failures)
+    assert (end.reason, late.reason, failures) == ("turn-detector", "silence", [])
     assert 0.4 <= end.audio_time - sound <= 0.6
     assert late.audio_time - sound >= 1.2
     assert by_silence == words
-    assert FIRST + SECOND == len(words)
+    assert len(words) == FIRST + SECOND
     assert detector.stats.encoder_frames >= 2 * 800
 
 
@@ -59,5 +59,5 @@ def test_a_model_that_fails_leaves_the_turn_to_silence(turn, load, model, monkey
     monkeypatch.setattr(detector, "_model", lambda _mel: 1 / 0)
     words, (end,), (failure,) = run(turn, detector)
 
-    assert ("silence", run(turn)[0]) == (end.reason, words)
+    assert (end.reason, words) == ("silence", run(turn)[0])
     assert "the turn detector failed: ZeroDivisionError" in str(failure.error)

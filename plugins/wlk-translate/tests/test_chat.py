@@ -112,11 +112,11 @@ def test_earlier_clauses_are_turns_of_the_chat(opened, server):
     (path, key, request) = server.requests[-1]
     system, *turns = request["messages"]
 
-    assert ["ONE.", "TWO.", "THREE.", "FOUR."] == found
-    assert ("/v1/chat/completions", f"Bearer {KEY}") == (path, key)
-    assert ["Two.", "TWO.", "Three.", "THREE.", "Four."] == [turn["content"] for turn in turns]
+    assert found == ["ONE.", "TWO.", "THREE.", "FOUR."]
+    assert (path, key) == ("/v1/chat/completions", f"Bearer {KEY}")
+    assert [turn["content"] for turn in turns] == ["Two.", "TWO.", "Three.", "THREE.", "Four."]
     assert "from English into German" in system["content"]
-    assert ("qwen3", 0.0) == (request["model"], request["temperature"])
+    assert (request["model"], request["temperature"]) == ("qwen3", 0.0)
 
 
 def test_a_model_of_one_temperature_gets_none(opened, server):
@@ -124,8 +124,8 @@ def test_a_model_of_one_temperature_gets_none(opened, server):
     error = {"message": "unsupported", "param": "temperature", "type": "invalid_request_error"}
     server.next.append((400, {"error": error}))
 
-    assert ["ONE.", "TWO."] == translated(opened(), "One. Two.")
-    assert [True, False, False] == ["temperature" in sent for _, _, sent in server.requests]
+    assert translated(opened(), "One. Two.") == ["ONE.", "TWO."]
+    assert ["temperature" in sent for _, _, sent in server.requests] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -176,4 +176,4 @@ def test_offline_the_text_stays_on_this_machine(monkeypatch, opened):
     with pytest.raises(BackendUnavailable, match="the network is switched off"):
         opened(base_url="https://chat.example/v1")
 
-    assert ["ONE."] == translated(opened(), "One.")
+    assert translated(opened(), "One.") == ["ONE."]

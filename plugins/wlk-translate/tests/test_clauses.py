@@ -42,7 +42,7 @@ def clauses_of(tokens):
 )
 def test_punctuation_ends_a_clause(text, clauses):
     """A sentence can have any length; a clause that ends at a comma has 20 columns or more."""
-    assert clauses == [clause.text for clause in clauses_of(tokens_of(text))]
+    assert [clause.text for clause in clauses_of(tokens_of(text))] == clauses
 
 
 def test_a_clause_is_complete_with_its_last_token():
@@ -52,7 +52,7 @@ def test_a_clause_is_complete_with_its_last_token():
         [clause.text for clause in splitter.push(token)] for token in tokens_of("Go. I see 3. A")
     ]
 
-    assert [["Go."], [], [], [], ["I see 3."]] == done
+    assert done == [["Go."], [], [], [], ["I see 3."]]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_another_speaker_language_or_a_pause_ends_a_clause(field, value):
     other = attrs.evolve(second, **{"end": 9.5, field: value})
     clauses = clauses_of([first, other])
 
-    assert ["good", "morning"] == [clause.text for clause in clauses]
-    assert (field != "start") == clauses[0].ends_sentence
+    assert [clause.text for clause in clauses] == ["good", "morning"]
+    assert clauses[0].ends_sentence == (field != "start")
 
 
 def test_text_without_punctuation_is_divided():
@@ -73,7 +73,7 @@ def test_text_without_punctuation_is_divided():
     tokens = tokens_of(" ".join(["nine"] * 200))
     clauses = clauses_of(tokens)
 
-    assert tokens == [token for clause in clauses for token in clause.tokens]
+    assert [token for clause in clauses for token in clause.tokens] == tokens
     assert max(len(clause.text) for clause in clauses) < 180
     assert not any(clause.ends_sentence for clause in clauses[:-1])
     assert (clauses[1].tokens[0].start, clauses[1].tokens[-1].end) == (

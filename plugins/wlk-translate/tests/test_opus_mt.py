@@ -55,10 +55,11 @@ class TestRules(TranslatorConformance):
 
 def test_words_are_translated():
     """Digits have no full stop, and their translation has none."""
-    assert ["eins zwei drei"] == translated("one two three")
-    assert ["Wir kaufen die Zeitung.", "Leute lesen ein Buch."] == translated(
-        "We buy the paper. People read a book."
-    )
+    assert translated("one two three") == ["eins zwei drei"]
+    assert translated("We buy the paper. People read a book.") == [
+        "Wir kaufen die Zeitung.",
+        "Leute lesen ein Buch.",
+    ]
 
 
 def test_a_clause_goes_on_with_the_translation_that_was_shown():
@@ -67,9 +68,9 @@ def test_a_clause_goes_on_with_the_translation_that_was_shown():
     shown = engine.translate(REASON, ())
     rest = engine.translate(ACTION, (Pair(REASON, shown),))
 
-    assert ("Wenn ich Zeit habe,", "lese ich ein Buch.") == (shown, rest)
-    assert "Ich lese ein Buch." == engine.translate(ACTION, ())
-    assert f"{shown} {rest}" == engine.translate(f"{REASON} {ACTION}", ())  # the whole sentence
+    assert (shown, rest) == ("Wenn ich Zeit habe,", "lese ich ein Buch.")
+    assert engine.translate(ACTION, ()) == "Ich lese ein Buch."
+    assert engine.translate(f"{REASON} {ACTION}", ()) == f"{shown} {rest}"  # the whole sentence
 
 
 def test_a_context_that_ends_the_sentence_is_dropped():
@@ -85,7 +86,7 @@ def test_a_long_context_is_shortened(monkeypatch):
     monkeypatch.setattr(opus_mt, "_MAX_PIECES", 16)
     engine = load()._engine
 
-    assert "Ich lese ein Buch." == engine.translate(ACTION, (Pair(REASON, "Weil es regnet,"),))
+    assert engine.translate(ACTION, (Pair(REASON, "Weil es regnet,"),)) == "Ich lese ein Buch."
 
 
 def test_a_long_clause_is_translated_in_parts_and_an_endless_translation_ends(monkeypatch):
@@ -93,7 +94,7 @@ def test_a_long_clause_is_translated_in_parts_and_an_endless_translation_ends(mo
     monkeypatch.setattr(opus_mt, "_POSITIONS", 128)  # as in the tiny model
     monkeypatch.setattr(opus_mt, "_MAX_PIECES", 4)
     engine = load()._engine
-    assert "eins zwei drei vier fünf sechs" == engine.translate("one two three four five six", ())
+    assert engine.translate("one two three four five six", ()) == "eins zwei drei vier fünf sechs"
     monkeypatch.setattr(opus_mt, "_MAX_PIECES", 64)
     endless = partial(engine._translator.translate_batch, min_decoding_length=128)
     monkeypatch.setattr(engine, "_translator", SimpleNamespace(translate_batch=endless))
@@ -116,7 +117,7 @@ def test_a_clause_that_ends_no_sentence_gets_no_full_stop(monkeypatch, source, d
     engine = load()._engine
     monkeypatch.setattr(engine, "_target", SimpleNamespace(decode=lambda _pieces: decoded))
 
-    assert shown == engine.translate(source, ())
+    assert engine.translate(source, ()) == shown
 
 
 def test_streams_share_a_model_while_any_of_them_is_open():
@@ -128,7 +129,7 @@ def test_streams_share_a_model_while_any_of_them_is_open():
     assert first._engine is not other._engine
     del first, second, other
     gc.collect()
-    assert 0 == len(opus_mt._loaded)
+    assert len(opus_mt._loaded) == 0
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
         translator = load(folder, **options)
         sent.append(translator._engine._source_prefix)
 
-    assert [[">>de<<"], [">>por<<"], [">>por<<"]] == sent
+    assert sent == [[">>de<<"], [">>por<<"], [">>por<<"]]
     refusal = f"{folder} has no target language fr; .* one of: >>de<<, >>por<<"
     with pytest.raises(OptionError, match=refusal):
         load(folder, target_language="fr")
@@ -209,4 +210,4 @@ def test_the_model_of_two_languages_is_the_published_one(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelNotFoundError, match="wlk-core pull en-de --backend opus-mt"):
         load(None, cache_dir=str(tmp_path))
-    assert "gaudi/opus-mt-en-de-ctranslate2" == MODELS["en-de"]
+    assert MODELS["en-de"] == "gaudi/opus-mt-en-de-ctranslate2"

@@ -59,7 +59,7 @@ CLIENT = Client(
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_is_kept(rule):
     """PRO rules: docs/protocols.md."""
-    assert None is RULES[rule][1](CLIENT)
+    assert RULES[rule][1](CLIENT) is None
 
 
 @pytest.fixture
@@ -82,16 +82,16 @@ def test_deltas_join_to_the_text_of_each_language(session):
     session.send(message("update", session=TRANSCRIPT))
     (both,) = session.happen(said)
 
-    assert ["eins,", " zwei"] == [each["delta"] for each in alone]
-    assert [1000, 2000] == [each["elapsed_ms"] for each in alone]
-    assert ("session.input_transcript.delta", " one two") == (both["type"], both["delta"])
+    assert [each["delta"] for each in alone] == ["eins,", " zwei"]
+    assert [each["elapsed_ms"] for each in alone] == [1000, 2000]
+    assert (both["type"], both["delta"]) == ("session.input_transcript.delta", " one two")
 
 
 def test_scripts_without_spaces_get_none(session):
     """Chinese is one of them."""
     found = session.happen(translated("我们"), translated("走吧", 1.0))
 
-    assert "我们走吧" == "".join(each["delta"] for each in found)
+    assert "".join(each["delta"] for each in found) == "我们走吧"
 
 
 def test_the_configuration_says_what_the_server_does(session):
@@ -100,9 +100,9 @@ def test_the_configuration_says_what_the_server_does(session):
     (updated,) = session.send(message("update", session=wish))
     (refused,) = session.send(message("update", session={"audio": {"output": {"language": "fr"}}}))
 
-    assert {"language": "de"} == updated["session"]["audio"]["output"]
-    assert {"transcription": None, "noise_reduction": None} == updated["session"]["audio"]["input"]
-    assert "session.audio.output.language" == refused["error"]["param"]
+    assert updated["session"]["audio"]["output"] == {"language": "de"}
+    assert updated["session"]["audio"]["input"] == {"transcription": None, "noise_reduction": None}
+    assert refused["error"]["param"] == "session.audio.output.language"
 
 
 def test_a_translator_that_fails_is_an_error_and_the_transcript_goes_on(session):
@@ -113,16 +113,16 @@ def test_a_translator_that_fails_is_an_error_and_the_transcript_goes_on(session)
     (error,) = session.happen(*(Failure(lost, False, 1.0, annotator=name) for name in names))
     (delta,) = session.happen(Commit((ASRToken(0.0, 0.5, " one"),), 1.0))
 
-    assert "error" == error["type"]
-    assert " one" == delta["delta"]
+    assert error["type"] == "error"
+    assert delta["delta"] == " one"
 
 
 def test_a_session_without_audio_is_closed_at_once():
     """It is closed only once."""
     session = PlayedSession(CLIENT, SilentStream)
 
-    assert ["session.closed"] == [each["type"] for each in session.send(message("close"))]
-    assert [] == session.send(message("close"))
+    assert [each["type"] for each in session.send(message("close"))] == ["session.closed"]
+    assert session.send(message("close")) == []
 
 
 def test_a_server_that_does_not_translate_refuses_the_socket():
@@ -142,6 +142,6 @@ def test_the_messages_are_those_of_openais_client(session):
     adapter = TypeAdapter(events.RealtimeTranslationServerEvent)
     found = [type(adapter.validate_python(each)).__name__ for each in session.messages]
 
-    assert "RealtimeTranslationSessionCreatedEvent" == found[0]
+    assert found[0] == "RealtimeTranslationSessionCreatedEvent"
     assert "RealtimeTranslationOutputTranscriptDeltaEvent" in found
-    assert "RealtimeErrorEvent" == found[-1]
+    assert found[-1] == "RealtimeErrorEvent"

@@ -67,10 +67,10 @@ def test_nothing_but_the_end_waits_for_the_engine(engine):
     translator = open_translator(engine)
     translator.insert_tokens(tuple(tokens_of("It is late. Come home. Good")))
 
-    assert [] == translator.process_iter()
-    assert [] == translator.process_iter(is_last=True)
+    assert translator.process_iter() == []
+    assert translator.process_iter(is_last=True) == []
     engine.is_free.set()
-    assert ["IT IS LATE.", "COME HOME.", "GOOD"] == texts_of(translator.finish())
+    assert texts_of(translator.finish()) == ["IT IS LATE.", "COME HOME.", "GOOD"]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_two_clauses_before_are_context(spans, context):
 
     pairs = [Pair(text, text.upper()) for text in (*context, "is here.")]
 
-    assert pairs[:2] == asked["is here."]
-    assert (pairs[1:] if spans else []) == asked["Fine."]
-    assert [] == asked["Good day."]
+    assert asked["is here."] == pairs[:2]
+    assert asked["Fine."] == (pairs[1:] if spans else [])
+    assert asked["Good day."] == []
 
 
 @pytest.mark.parametrize("languages", [{"source_language": "en"}, {"target_language": "fr"}])
@@ -112,7 +112,7 @@ def test_other_languages_and_bare_punctuation_are_left_out(languages, engine):
     ]
     translator.insert_tokens(tuple(said))
 
-    assert ["HELLO"] == texts_of(translator.finish())
+    assert texts_of(translator.finish()) == ["HELLO"]
 
 
 def test_a_failure_is_raised_by_the_next_call_after_what_was_done():
@@ -145,7 +145,7 @@ def test_late_translations_are_one_line(engine, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         translator.finish()
 
-    assert 1 == len(caplog.records)
+    assert len(caplog.records) == 1
     assert "s late: the model is slower than speech" in caplog.text
 
 
@@ -166,5 +166,5 @@ def test_the_last_words_do_not_wait_for_their_translation(engine):
         while session.has_work:
             steps += session.step()
 
-    assert ["ZERO"] == [event.text.text for event in steps if isinstance(event, Translation)]
+    assert [event.text.text for event in steps if isinstance(event, Translation)] == ["ZERO"]
     assert isinstance(steps[-1], End)

@@ -65,7 +65,7 @@ def test_an_incomplete_checkpoint_is_refused(checkpoint, change, message, capfd)
     with pytest.raises(ModelNotFoundError, match=message) as caught:
         load_backend("voxtral-hf", str(checkpoint))
     assert "\n" not in str(caught.value)
-    assert ("", "") == capfd.readouterr()
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_a_configuration_that_cannot_be_run_is_named(checkpoint, change, message
 def test_half_precision_needs_a_wider_margin(backend):
     """The digits checkpoint declares float32; wide passes round more coarsely in bfloat16."""
     with load_backend("voxtral-hf", "digits", dtype="bfloat16") as half:
-        assert [1e-3, 0.25] == [b.engine.network.min_margin for b in (backend, half)]
+        assert [b.engine.network.min_margin for b in (backend, half)] == [1e-3, 0.25]

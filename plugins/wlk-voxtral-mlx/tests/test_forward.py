@@ -49,7 +49,7 @@ def test_the_encoder_does_not_depend_on_the_pieces(model, steps):
         first += count
 
     assert difference(expected, np.concatenate(parts)) < 1e-5
-    assert SMALL.encoder.window - 1 == cache.kv_cache.layers[0][0].shape[2]
+    assert cache.kv_cache.layers[0][0].shape[2] == SMALL.encoder.window - 1
 
 
 @pytest.mark.parametrize("widths", [(1,) * 70, (20, 30, 20), (3, 1, 16) * 3 + (10,)])
@@ -71,7 +71,7 @@ def test_the_decoder_does_not_depend_on_the_width_of_its_passes(model, widths):
         first += width
 
     assert difference(np.array(expected), np.concatenate(parts)) < 1e-5
-    assert window - 1 == kv_cache.layers[0][0].shape[2]
+    assert kv_cache.layers[0][0].shape[2] == window - 1
 
 
 @pytest.mark.slow

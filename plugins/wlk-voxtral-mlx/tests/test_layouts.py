@@ -51,7 +51,7 @@ def test_every_layout_is_the_same_model(write, tmp_path, layout):
     with load_backend("voxtral-mlx", str(write(tmp_path / "other", layout))) as other:
         other_ids, other_scores, _ = predicted(other)
 
-    assert PREDICTIONS == len(ids)
+    assert len(ids) == PREDICTIONS
     assert len(set(ids)) > 3
     assert ids == other_ids
     np.testing.assert_allclose(scores, other_scores, rtol=1e-3, atol=1e-4)
@@ -69,9 +69,9 @@ def test_the_published_sizes_have_a_tensor_for_each_parameter(layout):
     }
     weights = renamed_tensors({**tensors, "output.weight": mx.zeros((1,))}, PUBLISHED)
 
-    assert 711 == len(shapes)
+    assert len(shapes) == 711
     assert shapes == {name: tensor.shape for name, tensor in weights.items()}
-    assert layout == layout_of(list(tensors))
+    assert layout_of(list(tensors)) == layout
 
 
 MLX_AUDIO = {
@@ -89,7 +89,7 @@ def test_names_of_mlx_audio_are_known(name, ours):
     """No package in the test environments has these names, so they are spelled out."""
     weight = module_weight(f"{name}.weight")
 
-    assert (f"{ours}.weight", "mlx-audio") == (weight.name, weight.layout)
+    assert (weight.name, weight.layout) == (f"{ours}.weight", "mlx-audio")
 
 
 @pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
@@ -122,8 +122,8 @@ def test_transformers_has_the_same_published_weights():
     read = ModelConfig.read(config.to_dict())
 
     # The default configuration has another rotary base than the published one.
-    assert PUBLISHED.encoder == attrs.evolve(read.encoder, rope_theta=1_000_000.0)
-    assert attrs.evolve(PUBLISHED, encoder=read.encoder) == read
+    assert attrs.evolve(read.encoder, rope_theta=1_000_000.0) == PUBLISHED.encoder
+    assert read == attrs.evolve(PUBLISHED, encoder=read.encoder)
     assert on_disk == {
         name.replace("model.language_model", "model.language_model.model")
         for name in reference_shapes
@@ -132,7 +132,7 @@ def test_transformers_has_the_same_published_weights():
     for name, shape in shapes.items():
         is_convolution = name.startswith("encoder.conv") and name.endswith("weight")
         expected = (shape[0], shape[2], shape[1]) if is_convolution else shape
-        assert expected == shapes_by_name[name], name
+        assert shapes_by_name[name] == expected, name
 
 
 def test_files_of_the_converter_of_mlx_audio_are_read(write, random_weights, tmp_path):
@@ -156,7 +156,7 @@ def test_a_configuration_may_leave_out_the_windows():
     config["sliding_window"] = "8192"
     del config["multimodal"]["whisper_model_args"]["encoder_args"]["sliding_window"]
 
-    assert PUBLISHED == ModelConfig.read(config)
+    assert ModelConfig.read(config) == PUBLISHED
 
 
 @pytest.mark.parametrize("engine", ["native", "voxmlx"])
@@ -180,9 +180,9 @@ def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engin
         ids, scores, state = predicted(backend)
         config = backend.engine.network.config
 
-    assert PREDICTIONS == len(ids)
+    assert len(ids) == PREDICTIONS
     assert np.isfinite(scores).all()
-    assert bits == config.quantization.bits
+    assert config.quantization.bits == bits
     assert state.nbytes > 0
 
 

@@ -72,10 +72,10 @@ def test_auto_keeps_the_stored_type_of_a_checkpoint_without_declaration(write, t
     with load_backend("voxtral-mlx", str(directory), dtype="float16") as cast:
         requested = cast.engine.network.model.language_model.norm.weight.dtype
 
-    assert (mx.float32, mx.float16) == (kept, requested)
+    assert (kept, requested) == (mx.float32, mx.float16)
 
 
 def test_half_precision_needs_a_wider_margin(backend):
     """The digits checkpoint declares float32; wide passes round more coarsely in bfloat16."""
     with load_backend("voxtral-mlx", "digits", dtype="bfloat16") as half:
-        assert [1e-3, 0.25] == [b.engine.network.min_margin for b in (backend, half)]
+        assert [b.engine.network.min_margin for b in (backend, half)] == [1e-3, 0.25]

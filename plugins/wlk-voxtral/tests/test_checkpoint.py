@@ -26,7 +26,7 @@ def test_a_checkpoint_declares_its_arithmetic_and_delays(model):
     """The dtype and the delays it was trained for are read from wlk.json."""
     config = read(model)
 
-    assert ("tiny", "float32", (240, 480)) == (config.name, config.dtype, config.delays_ms)
+    assert (config.name, config.dtype, config.delays_ms) == ("tiny", "float32", (240, 480))
 
 
 @pytest.mark.parametrize("delay_ms", [800, 100])
@@ -41,8 +41,8 @@ def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):
     (model / "wlk.json").unlink()
     config = read(model)
 
-    assert (None, None) == (config.dtype, config.delays_ms)
-    assert 30 == config.delay_steps(2400)
+    assert (config.dtype, config.delays_ms) == (None, None)
+    assert config.delay_steps(2400) == 30
 
 
 def test_a_directory_without_a_tokenizer_is_refused(model):

@@ -40,7 +40,7 @@ def test_each_marker_gives_back_its_word(texts_of, words, gap):
     words = [word for word in words if word.strip()]
     ids = [token_id for word in words for token_id in [WORD, *ids_of(word.encode()), *[PAD] * gap]]
 
-    assert words == [text.text for text in texts_of(ids)]
+    assert [text.text for text in texts_of(ids)] == words
 
 
 @given(words=WORDS, data=st.data())
@@ -51,28 +51,28 @@ def test_no_character_is_lost_wherever_the_text_is_broken(texts_of, words, data)
     for _ in range(data.draw(st.integers(0, 6))):
         ids.insert(data.draw(st.integers(0, len(ids))), data.draw(st.sampled_from([PAD, WORD])))
 
-    assert text.rstrip() == "".join(part.text for part in texts_of(ids)).rstrip()
+    assert "".join(part.text for part in texts_of(ids)).rstrip() == text.rstrip()
 
 
 def test_invalid_bytes_are_left_out(texts_of):
     """No replacement character is ever returned."""
     ids = [WORD, *ids_of(b"a\xff\xc3b\xe4\xbd"), PAD]
 
-    assert ["ab"] == [text.text for text in texts_of(ids)]
+    assert [text.text for text in texts_of(ids)] == ["ab"]
 
 
 def test_text_without_a_marker_ends_where_the_marker_would_have_been(texts_of):
     """Words have times even if the model leaves out a marker."""
     first, second = texts_of([WORD, *ids_of(b" a"), PAD, PAD, *ids_of(b" b"), PAD])
 
-    assert (0.08, 0.40) == (pytest.approx(first.end), pytest.approx(second.end))
+    assert (first.end, second.end) == (pytest.approx(0.08), pytest.approx(0.40))
 
 
 def test_a_lone_space_waits_for_its_word(texts_of):
     """No empty text is returned, and no space is lost."""
     ids = [WORD, *ids_of(b" "), PAD, WORD, *ids_of(b"one")]
 
-    assert [" one"] == [text.text for text in texts_of(ids)]
+    assert [text.text for text in texts_of(ids)] == [" one"]
 
 
 def test_the_probability_is_the_mean_of_the_ids(tokenizer):
@@ -82,4 +82,4 @@ def test_the_probability_is_the_mean_of_the_ids(tokenizer):
         detokenizer.push(TokenPrediction(token_id, probability))
     text = detokenizer.push(TokenPrediction(PAD))
 
-    assert 0.25 == pytest.approx(text.probability)
+    assert text.probability == pytest.approx(0.25)

@@ -77,8 +77,8 @@ def test_calls_groups_and_drafts_change_no_prediction(checkpoint, seed, drafts, 
         if total := sum(batch.get(index, 0) for batch in schedule):
             alone = Stream(stream.delay_steps).decoded(single, total)
 
-            assert alone.predictions == stream.predictions
-            assert attrs.astuple(alone.state) == attrs.astuple(stream.state)
+            assert stream.predictions == alone.predictions
+            assert attrs.astuple(stream.state) == attrs.astuple(alone.state)
 
 
 def test_streams_that_are_due_share_each_pass(checkpoint):
@@ -93,10 +93,10 @@ def test_streams_that_are_due_share_each_pass(checkpoint):
         for stream, answer in zip(streams, answers, strict=True):
             stream.take(answer)
 
-    assert [8, 8, 24] == network.widths
+    assert network.widths == [8, 8, 24]
     for stream in streams:
         work = stream.work
-        assert (24, 3) == (work.encoder_frames, work.decoder_positions)
+        assert (work.encoder_frames, work.decoder_positions) == (24, 3)
         assert 1 == work.decoder_forwards == work.host_syncs
 
 
@@ -121,9 +121,9 @@ def test_predictions_begin_after_the_prompt(checkpoint, delay_steps):
     """The prompt has a first id, and an id for each step of the silence and the delay."""
     stream = Stream(delay_steps, 8).decoded(VoxtralEngine(ToyNetwork(), checkpoint), 20)
 
-    assert 20 - 1 - delay_steps == len(stream.predictions)
-    assert 31 + 20 == stream.state.positions
-    assert (stream.predictions[-1].id,) == stream.state.known_ids
+    assert len(stream.predictions) == 20 - 1 - delay_steps
+    assert stream.state.positions == 31 + 20
+    assert stream.state.known_ids == (stream.predictions[-1].id,)
 
 
 def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(checkpoint):
@@ -131,5 +131,5 @@ def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(checkpo
     engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), checkpoint)
     work = [Stream(delay_steps, 8).decoded(engine, 1).work for delay_steps in (6, 6, 3)]
 
-    assert [32, 1, 32] == [counters.decoder_positions for counters in work]
-    assert [256, 8, 256] == [counters.encoder_frames for counters in work]
+    assert [counters.decoder_positions for counters in work] == [32, 1, 32]
+    assert [counters.encoder_frames for counters in work] == [256, 8, 256]

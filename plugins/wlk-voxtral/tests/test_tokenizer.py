@@ -29,8 +29,8 @@ def test_ids_are_ranks_after_the_control_tokens(content):
     tokenizer = TekkenTokenizer.from_table(table)
     ids = (tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id, tokenizer.word_id)
 
-    assert (0, 1, 2, 3) == ids
-    assert [b"", b"a", b"\xff", b""] == [tokenizer.piece(i) for i in (3, 4 + 97, 259, 260)]
+    assert ids == (0, 1, 2, 3)
+    assert [tokenizer.piece(i) for i in (3, 4 + 97, 259, 260)] == [b"", b"a", b"\xff", b""]
 
 
 @pytest.mark.parametrize("delay", [80, 480, 2400])
@@ -38,8 +38,8 @@ def test_the_prompt_is_as_long_as_the_silence_and_the_delay(content, delay):
     """The prompt has a first id, and an id for each step of the silence and the delay."""
     tokenizer = TekkenTokenizer.from_table(content(transcription_delay_ms=delay))
 
-    assert delay == 80 * tokenizer.delay_steps
-    assert (0, *[2] * (32 + delay // 80)) == tokenizer.prompt(tokenizer.delay_steps)
+    assert 80 * tokenizer.delay_steps == delay
+    assert tokenizer.prompt(tokenizer.delay_steps) == (0, *[2] * (32 + delay // 80))
 
 
 @given(

@@ -12,7 +12,7 @@ def test_the_checkpoint_is_complete():
     directory = checkpoint_directory()
     files = {path.name for path in directory.iterdir()}
 
-    assert {
+    assert files == {
         "LICENSE",
         "config.json",
         "generation_config.json",
@@ -20,6 +20,6 @@ def test_the_checkpoint_is_complete():
         "preprocessor_config.json",
         "tokenizer.json",
         "wlk.json",
-    } == files
-    assert "whisper" == json.loads((directory / "config.json").read_text())["model_type"]
-    assert ["en"] == json.loads((directory / "wlk.json").read_text())["languages"]
+    }
+    assert json.loads((directory / "config.json").read_text())["model_type"] == "whisper"
+    assert json.loads((directory / "wlk.json").read_text())["languages"] == ["en"]

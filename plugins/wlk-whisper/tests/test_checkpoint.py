@@ -22,13 +22,13 @@ def test_the_config_is_read_from_the_directory(tmp_path):
     (tmp_path / "wlk.json").write_text(json.dumps(table), encoding="utf-8")
     expected = Checkpoint(name="mine", languages=("en",), takes_shorter_input=True, cpu_threads=1)
 
-    assert expected == Checkpoint.read(tmp_path, name="mine")
+    assert Checkpoint.read(tmp_path, name="mine") == expected
 
 
 def test_the_two_formats_of_the_digits_declare_the_same():
     """They are one model, so languages, dtype and buffer are the same."""
-    assert Checkpoint.read(DIGITS, name="digits") == Checkpoint.read(
-        checkpoint_directory(), name="digits"
+    assert Checkpoint.read(checkpoint_directory(), name="digits") == Checkpoint.read(
+        DIGITS, name="digits"
     )
 
 
@@ -42,7 +42,7 @@ def test_the_option_overrides_the_window_of_the_checkpoint(
     """Without the option a window is fitted if the checkpoint was trained for it."""
     checkpoint = Checkpoint(name="mine", takes_shorter_input=takes_shorter_input)
 
-    assert context == checkpoint.context(audio_context)
+    assert checkpoint.context(audio_context) == context
 
 
 def test_a_model_of_30_s_windows_takes_no_fitted_ones():
@@ -68,7 +68,7 @@ def test_heads_and_first_tokens_are_read(tmp_path):
     (tmp_path / "generation_config.json").write_text(json.dumps(table), encoding="utf-8")
     expected = GenerationConfig(alignment_heads=((2, 1), (3, 0)), begin_suppress_tokens=())
 
-    assert expected == GenerationConfig.read(tmp_path)
+    assert GenerationConfig.read(tmp_path) == expected
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path):

@@ -103,7 +103,7 @@ def test_logits_and_attention_are_those_of_transformers(tmp_path, framework, sha
     decoder.reorder_cache([0, 0])
     output = decoder.forward(tokens, logits_to_keep=range(2), output_attention=True)
 
-    assert (config.num_mel_bins, 90, 448) == (network.n_mels, network.n_vocab, network.n_text_ctx)
+    assert (network.n_mels, network.n_vocab, network.n_text_ctx) == (config.num_mel_bins, 90, 448)
     np.testing.assert_allclose(expected.logits.numpy(), output.logits, rtol=1e-5, atol=1e-5)
     attention = expected.cross_attentions[0].numpy()[:, [1, 0]]
     np.testing.assert_allclose(attention, output.cross_attention, atol=1e-6)
@@ -115,7 +115,7 @@ def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
     silence = getattr(network, "encoder", network).silence
     parts = [getattr(output, "cross", output) for output in (audio, silence, padded)]
 
-    assert 1500 == parts[2].frames
+    assert parts[2].frames == 1500
     for layer in zip(*(part.cross_kv for part in parts), strict=True):
         for own, silent, joined in zip(*layer, strict=True):
             assert (own == joined[:, :, :100]).all()

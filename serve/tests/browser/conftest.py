@@ -211,7 +211,7 @@ def complaints():
     """Yield the list of the browser's complaints, which must be empty at the end of a test."""
     found = []
     yield found
-    assert [] == found
+    assert found == []
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_full_page_has_no_finding(open_page, address, theme):
     page.reload()
     page.evaluate(SPOKEN)
 
-    assert [] == violations(page)
+    assert violations(page) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -73,7 +73,7 @@ def test_a_dialog_has_no_finding(open_page, address, name, theme):
     page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
     page.evaluate(f"document.getElementById('{name}-dialog').showModal()")
 
-    assert [] == violations(page)
+    assert violations(page) == []
 
 
 def test_the_caption_window_has_no_finding(open_page, address):
@@ -83,7 +83,7 @@ def test_the_caption_window_has_no_finding(open_page, address):
         { lines: [{ speaker: "A", solid: "four two", pending: " seven" }] })""")
     page.get_by_text("four two").wait_for()
 
-    assert [] == violations(page)
+    assert violations(page) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -98,7 +98,7 @@ def test_text_that_is_read_for_long_has_a_contrast_of_seven(open_page, address, 
         "{ 'color-contrast-enhanced': { enabled: true } } })"
     )
 
-    assert [] == [node["html"] for item in result["violations"] for node in item["nodes"]]
+    assert [node["html"] for item in result["violations"] for node in item["nodes"]] == []
     assert result["passes"]
 
 

@@ -37,14 +37,14 @@ def test_the_microphone_becomes_words_and_files(open_page, address, transcript):
     records = json.loads(reader.download("json"))["words"]
 
     expected = letters(transcript.text)
-    assert expected == letters(*clauses)
-    assert expected == letters(reader.download("txt"))
-    assert expected == letters(*[record["word"] for record in records])
+    assert letters(*clauses) == expected
+    assert letters(reader.download("txt")) == expected
+    assert letters(*[record["word"] for record in records]) == expected
     # The browser begins to play the recording a moment before it records.
     assert transcript.words[-1].end == pytest.approx(records[-1]["end"], abs=0.7)
     for kind in ("srt", "vtt"):
         rows = [row for row in reader.download(kind).splitlines() if re.match("[a-z]", row)]
-        assert expected == letters(*rows)
+        assert letters(*rows) == expected
 
 
 def test_final_words_are_not_changed(open_page, address, transcript):
@@ -65,9 +65,9 @@ def test_final_words_are_not_changed(open_page, address, transcript):
     reader.wait_for_words(len(transcript.words))
     reader.stop()
 
-    assert [] == page.evaluate("window.changes")
+    assert page.evaluate("window.changes") == []
     assert page.get_attribute("#log", "role") == "log"
-    assert set() == set(page.locator("#log .tail:not([aria-hidden=true])").all())
+    assert set(page.locator("#log .tail:not([aria-hidden=true])").all()) == set()
 
 
 def test_everything_can_be_done_with_keys(open_page, address):

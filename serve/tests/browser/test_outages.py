@@ -40,8 +40,8 @@ def test_a_cut_in_the_middle_loses_and_doubles_no_word(open_page, proxied, trans
     reader.wait_for_words(len(transcript.words))
     reader.stop()
 
-    assert ["session.created", "session.resumed"] == page.evaluate("window.firsts")
-    assert "".join(transcript.text.split()) == "".join(reader.words())
+    assert page.evaluate("window.firsts") == ["session.created", "session.resumed"]
+    assert "".join(reader.words()) == "".join(transcript.text.split())
 
 
 def test_audio_is_kept_while_the_server_is_away(open_page, proxied, transcript):
@@ -59,8 +59,8 @@ def test_audio_is_kept_while_the_server_is_away(open_page, proxied, transcript):
     reader.wait_for_words(len(transcript.words))
     reader.stop()
 
-    assert "session.resumed" == page.evaluate("window.firsts.at(-1)")
-    assert "".join(transcript.text.split()) == "".join(reader.words())
+    assert page.evaluate("window.firsts.at(-1)") == "session.resumed"
+    assert "".join(reader.words()) == "".join(transcript.text.split())
 
 
 def test_another_server_gets_the_audio_without_final_words(
@@ -80,7 +80,7 @@ def test_another_server_gets_the_audio_without_final_words(
         reader.stop()
 
     # Other words are not compared: the model emits different ones if it begins in the middle.
-    assert "session.created" == page.evaluate("window.firsts.at(-1)")
+    assert page.evaluate("window.firsts.at(-1)") == "session.created"
     assert "".join(reader.words()).startswith("".join(transcript.text.split()[:3]))
 
 

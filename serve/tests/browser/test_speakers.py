@@ -73,11 +73,11 @@ def test_late_speakers_divide_the_lines_and_no_word_is_lost_doubled_or_read_agai
 
     expected = "".join(transcript.text.split())
     speakers = [speaker for speaker, _ in lines]
-    assert {"anna", "bert"} == set(speakers)
+    assert set(speakers) == {"anna", "bert"}
     assert sorted(speakers) == speakers
-    assert expected == "".join(text for _, text in lines)
-    assert expected == "".join("".join(read).split())
-    assert expected == "".join("".join(row.partition(": ")[2] for row in rows).split())
+    assert "".join(text for _, text in lines) == expected
+    assert "".join("".join(read).split()) == expected
+    assert "".join("".join(row.partition(": ")[2] for row in rows).split()) == expected
     assert [row.partition(":")[0] for row in rows] == speakers
     assert "<v anna>" in voices
     assert "<v bert>" in voices

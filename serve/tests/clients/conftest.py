@@ -115,9 +115,9 @@ def running(*options, **places):
     finally:
         server.terminate()
         status, written = server.wait()
-    assert 0 == status
+    assert status == 0
     # No client caused a traceback.
-    assert [] == [line for line in written.splitlines() if not LINE.match(line)]
+    assert [line for line in written.splitlines() if not LINE.match(line)] == []
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def example():
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
         )
-        assert 0 == done.returncode, done.stderr
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     return example

@@ -82,10 +82,10 @@ def test_the_words_are_those_of_the_command_line(listen, speech, expected, size)
         speech(RATE), size=size, interim_results=True, vad_events=True, utterance_end_ms=1000
     )
 
-    assert expected.words == words(messages)
+    assert words(messages) == expected.words
     kinds = {message.type for message in messages}
-    assert {"Results", "SpeechStarted", "UtteranceEnd", "Metadata"} == kinds
-    assert "Metadata" == messages[-1].type
+    assert kinds == {"Results", "SpeechStarted", "UtteranceEnd", "Metadata"}
+    assert messages[-1].type == "Metadata"
     assert finals(messages)[-1].speech_final
 
 
@@ -94,8 +94,8 @@ def test_ten_finalizes_lose_and_double_nothing(listen, speech, expected):
     gaps = [round((start - 0.04) * RATE) * 2 for start in expected.starts[1:11]]
     messages = listen(speech(RATE), size=640, finalize_at=gaps, interim_results=True)
 
-    assert expected.words == words(messages)
-    assert 10 == sum(bool(message.from_finalize) for message in finals(messages))
+    assert words(messages) == expected.words
+    assert sum(bool(message.from_finalize) for message in finals(messages)) == 10
 
 
 @pytest.mark.parametrize("size", [999, 2560, 401_280])
@@ -113,9 +113,9 @@ def test_turns_join_to_the_words_of_the_command_line(client, speech, expected, s
         thread.join(WAIT)
 
     assert not thread.is_alive()
-    assert "Connected" == found[0].type
+    assert found[0].type == "Connected"
     ends = [message.transcript for message in found[1:] if message.event == "EndOfTurn"]
-    assert list(expected.turns) == ends
+    assert ends == list(expected.turns)
     assert len(ends) == [message.event for message in found[1:]].count("StartOfTurn")
 
 
@@ -130,10 +130,10 @@ def test_a_recording_is_answered_with_the_words_of_the_command_line(server, expe
     )
 
     (alternative,) = answer.results.channels[0].alternatives
-    assert expected.words == alternative.transcript.split()
+    assert alternative.transcript.split() == expected.words
     assert (
-        expected.words
-        == " ".join(utterance.transcript for utterance in answer.results.utterances).split()
+        " ".join(utterance.transcript for utterance in answer.results.utterances).split()
+        == expected.words
     )
 
 
@@ -147,5 +147,5 @@ def test_a_wrong_key_is_refused(server):
     ):
         pass
 
-    assert 401 == refusal.value.response.status_code
-    assert "INVALID_AUTH" == json.loads(refusal.value.response.body)["err_code"]
+    assert refusal.value.response.status_code == 401
+    assert json.loads(refusal.value.response.body)["err_code"] == "INVALID_AUTH"

@@ -108,10 +108,10 @@ def test_a_stream_has_the_turns_of_the_command_line(server, expected, speech):
 
     events = run(transcribe)
 
-    assert list(expected.turns) == finals(events)
+    assert finals(events) == list(expected.turns)
     edges = {Kind.START_OF_SPEECH, Kind.END_OF_SPEECH, Kind.FINAL_TRANSCRIPT}
     turn = [Kind.START_OF_SPEECH, Kind.END_OF_SPEECH, Kind.FINAL_TRANSCRIPT]
-    assert turn * len(expected.turns) == [event.type for event in events if event.type in edges]
+    assert [event.type for event in events if event.type in edges] == turn * len(expected.turns)
     turns = iter(expected.turns)
     current = next(turns)
     for event in events:
@@ -128,7 +128,7 @@ def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, e
         async with recognizer(server, use_realtime=True) as plugin:
             return await talk(plugin, speech() + SILENCE, len(expected.words))
 
-    assert expected.text == " ".join(finals(run(transcribe)))
+    assert " ".join(finals(run(transcribe))) == expected.text
 
 
 def test_a_second_stream_on_the_same_socket_has_the_same_words(server, expected, speech):
@@ -144,7 +144,7 @@ def test_a_second_stream_on_the_same_socket_has_the_same_words(server, expected,
             audio = speech() + SILENCE
             return [finals(await talk(plugin, audio, len(expected.words))) for _ in range(2)]
 
-    assert [list(expected.turns)] * 2 == run(transcribe)
+    assert run(transcribe) == [list(expected.turns)] * 2
 
 
 def test_an_option_that_changes_between_turns_loses_no_word(server, expected, speech):
@@ -166,7 +166,7 @@ def test_an_option_that_changes_between_turns_loses_no_word(server, expected, sp
                     break
         return events
 
-    assert list(expected.turns) == finals(run(transcribe))
+    assert finals(run(transcribe)) == list(expected.turns)
 
 
 def test_a_restart_loses_no_word(restartable, expected, speech):
@@ -174,5 +174,5 @@ def test_a_restart_loses_no_word(restartable, expected, speech):
     make = partial(recognizer, restartable, use_realtime=True, turn_detection=VAD)
     events, codes = through_a_restart(make, restartable, speech, len(expected.words))
 
-    assert [1012] == codes
-    assert list(expected.turns) == finals(events)
+    assert codes == [1012]
+    assert finals(events) == list(expected.turns)

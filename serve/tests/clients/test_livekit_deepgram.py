@@ -60,8 +60,8 @@ def test_the_defaults_of_the_plugin_have_the_words_of_the_command_line(server, e
 
     events = run(transcribe)
 
-    assert expected.text == " ".join(finals(events))
-    assert Kind.START_OF_SPEECH == kinds(events)[0]
+    assert " ".join(finals(events)) == expected.text
+    assert kinds(events)[0] == Kind.START_OF_SPEECH
     assert Kind.INTERIM_TRANSCRIPT in {event.type for event in events}
 
 
@@ -81,7 +81,7 @@ def test_a_flush_brings_the_words_at_once(server, expected, speech):
 
     events = run(transcribe)
 
-    assert expected.turns[0] == " ".join(finals(events))
+    assert " ".join(finals(events)) == expected.turns[0]
 
 
 def test_flux_has_the_turns_of_the_command_line(server, expected, speech):
@@ -93,10 +93,10 @@ def test_flux_has_the_turns_of_the_command_line(server, expected, speech):
 
     events = run(transcribe)
 
-    assert list(expected.turns) == finals(events)
+    assert finals(events) == list(expected.turns)
     turn = [Kind.START_OF_SPEECH, Kind.FINAL_TRANSCRIPT, Kind.END_OF_SPEECH]
-    assert (turn * len(expected.turns))[:-1] == kinds(events)
-    assert [expected.turns[0]] == preflights(events)[0]
+    assert kinds(events) == (turn * len(expected.turns))[:-1]
+    assert preflights(events)[0] == [expected.turns[0]]
 
 
 def test_flux_takes_other_settings_between_turns(server, expected, speech):
@@ -117,10 +117,10 @@ def test_flux_takes_other_settings_between_turns(server, expected, speech):
 
     events = run(transcribe)
 
-    assert list(expected.turns) == finals(events)
+    assert finals(events) == list(expected.turns)
     first, second = preflights(events)
-    assert [] == first
-    assert [] != second
+    assert first == []
+    assert second != []
 
 
 @pytest.mark.parametrize("recognizer", [listener, flux])
@@ -129,5 +129,5 @@ def test_a_restart_loses_no_word(restartable, expected, speech, recognizer):
     make = partial(recognizer, restartable)
     events, codes = through_a_restart(make, restartable, speech, len(expected.words))
 
-    assert [1012] == codes
-    assert expected.text == " ".join(finals(events))
+    assert codes == [1012]
+    assert " ".join(finals(events)) == expected.text

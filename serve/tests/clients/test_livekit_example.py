@@ -14,7 +14,7 @@ def test_the_example_prints_the_turns_of_the_command_line(server, expected, exam
     address = server.address.removesuffix("/v1")
     lines = example("agent_livekit.py", address, clip_path("demo")).splitlines()
 
-    assert [f"turn: {turn}" for turn in expected.turns] == [
-        line for line in lines if line.startswith("turn: ")
+    assert [line for line in lines if line.startswith("turn: ")] == [
+        f"turn: {turn}" for turn in expected.turns
     ]
     assert lines[0].startswith("probably: ")

@@ -19,7 +19,7 @@ def test_the_example_prints_the_words_of_the_command_line(server, expected, exam
     """The clip, sent in real time, has the text of `wlk-core transcribe`."""
     printed = example("realtime_file.py", server.address, clip_path("demo"))
 
-    assert expected.text == printed.strip()
+    assert printed.strip() == expected.text
 
 
 def test_the_captions_of_obs_are_the_last_lines(server, expected, example, tmp_path):
@@ -27,8 +27,8 @@ def test_the_captions_of_obs_are_the_last_lines(server, expected, example, tmp_p
     captions = tmp_path / "captions.txt"
     example("obs_captions.py", server.address, captions, clip_path("demo"))
 
-    assert "\n".join(wrap(expected.text, 42)[-2:]) == captions.read_text(encoding="utf-8")
-    assert [captions] == [*tmp_path.iterdir()]
+    assert captions.read_text(encoding="utf-8") == "\n".join(wrap(expected.text, 42)[-2:])
+    assert [*tmp_path.iterdir()] == [captions]
 
 
 def test_the_channels_of_a_call_are_turns_of_their_own(server, expected, example, speech, tmp_path):
@@ -43,7 +43,7 @@ def test_the_channels_of_a_call_are_turns_of_their_own(server, expected, example
 
     lines = [line.split(maxsplit=2) for line in printed.splitlines()]
     turns = [expected.turns[0], expected.turns[0], expected.turns[1], expected.turns[1]]
-    assert turns == [text for _, _, text in lines]
-    assert ["left:", "right:"] * 2 == [side for _, side, _ in lines]
+    assert [text for _, _, text in lines] == turns
+    assert [side for _, side, _ in lines] == ["left:", "right:"] * 2
     first, second = (float(start) for start, _, _ in lines[:2])
-    assert 3 == pytest.approx(second - first, abs=0.1)
+    assert second - first == pytest.approx(3, abs=0.1)

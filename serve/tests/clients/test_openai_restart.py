@@ -65,5 +65,5 @@ def test_a_restart_loses_no_word(restartable, expected, speech):
             if len(talk.turns) == len(expected.turns):
                 break
 
-    assert [1012] == talk.codes
-    assert list(expected.turns) == talk.turns
+    assert talk.codes == [1012]
+    assert talk.turns == list(expected.turns)

@@ -71,7 +71,7 @@ def test_a_recording_and_its_events_have_the_speakers_of_the_plugin(client, expe
     events = list(create(**form, stream=True))
     segments = [event for event in events if event.type == "transcript.text.segment"]
 
-    assert "TranscriptionDiarized" == type(whole).__name__
-    assert expected.words == whole.text.split()
+    assert type(whole).__name__ == "TranscriptionDiarized"
+    assert whole.text.split() == expected.words
     assert spoken == by_speaker(whole.segments) == by_speaker(segments)
-    assert ["whisper-1"] == [model.id for model in client.models.list()]
+    assert [model.id for model in client.models.list()] == ["whisper-1"]

@@ -140,11 +140,11 @@ def test_a_turn_that_the_pipeline_ends_has_the_words_of_the_command_line(server,
 
     talk = asyncio.run(transcribe())
 
-    assert [expected.text] == talk.finals
-    assert expected.text == "".join(frame.text for frame in talk.kept(InterimTranscriptionFrame))
+    assert talk.finals == [expected.text]
+    assert "".join(frame.text for frame in talk.kept(InterimTranscriptionFrame)) == expected.text
     (final,) = talk.kept(TranscriptionFrame)
-    assert expected.words == [word["word"] for word in final.result["words"]]
-    assert [] == talk.kept(ErrorFrame)
+    assert [word["word"] for word in final.result["words"]] == expected.words
+    assert talk.kept(ErrorFrame) == []
 
 
 def test_server_vad_has_the_turns_of_the_command_line(server, expected, speech):
@@ -157,11 +157,11 @@ def test_server_vad_has_the_turns_of_the_command_line(server, expected, speech):
 
     talk = asyncio.run(transcribe())
 
-    assert list(expected.turns) == talk.finals
+    assert talk.finals == list(expected.turns)
     twice = 2 * len(expected.turns)
-    assert twice == len(talk.kept(ProposedUserStartedSpeakingFrame))
-    assert twice == len(talk.kept(ProposedUserStoppedSpeakingFrame))
-    assert [] == talk.kept(ErrorFrame)
+    assert len(talk.kept(ProposedUserStartedSpeakingFrame)) == twice
+    assert len(talk.kept(ProposedUserStoppedSpeakingFrame)) == twice
+    assert talk.kept(ErrorFrame) == []
 
 
 def test_a_restart_loses_no_word(restartable, expected, speech):
@@ -184,4 +184,4 @@ def test_a_restart_loses_no_word(restartable, expected, speech):
 
     talk = asyncio.run(transcribe())
 
-    assert list(expected.turns) == talk.finals
+    assert talk.finals == list(expected.turns)

@@ -58,11 +58,11 @@ def test_a_turn_that_the_pipeline_ends_is_finalized(server, expected, speech):
     words = len(expected.turns[0].split())
     done = talk(lambda: listener(server), words, queued, ready=READY)
 
-    assert expected.turns[0] == " ".join(done.finals)
+    assert " ".join(done.finals) == expected.turns[0]
     last = done.kept(TranscriptionFrame)[-1]
-    assert (True, True) == (last.finalized, last.result.from_finalize)
+    assert (last.finalized, last.result.from_finalize) == (True, True)
     assert done.kept(InterimTranscriptionFrame)
-    assert [] == done.kept(ErrorFrame)
+    assert done.kept(ErrorFrame) == []
 
 
 def test_endpointing_has_the_words_of_the_command_line(server, expected, speech):
@@ -75,8 +75,8 @@ def test_endpointing_has_the_words_of_the_command_line(server, expected, speech)
         ready=READY,
     )
 
-    assert expected.text == " ".join(done.finals)
-    assert [] == done.kept(ErrorFrame)
+    assert " ".join(done.finals) == expected.text
+    assert done.kept(ErrorFrame) == []
 
 
 @pytest.mark.parametrize("eager", [False, True])
@@ -85,11 +85,11 @@ def test_flux_has_the_turns_of_the_command_line(server, expected, speech, eager)
     queued = frames(speech(RATE) + SILENCE)
     done = talk(lambda: flux(server, eager=eager), len(expected.words), queued, ready=CONNECTED)
 
-    assert list(expected.turns) == done.finals
+    assert done.finals == list(expected.turns)
     twice = 2 * len(expected.turns)
-    assert twice == len(done.kept(ProposedUserStartedSpeakingFrame))
-    assert twice == len(done.kept(ProposedUserStoppedSpeakingFrame))
-    assert [] == done.kept(ErrorFrame)
+    assert len(done.kept(ProposedUserStartedSpeakingFrame)) == twice
+    assert len(done.kept(ProposedUserStoppedSpeakingFrame)) == twice
+    assert done.kept(ErrorFrame) == []
 
 
 def test_flux_takes_other_settings_in_the_middle_of_a_turn(server, expected, speech):
@@ -101,5 +101,5 @@ def test_flux_takes_other_settings_in_the_middle_of_a_turn(server, expected, spe
     ready = f"{CONNECTED}|User stopped speaking"
     done = talk(lambda: flux(server), len(expected.words), first, second, ready=ready)
 
-    assert list(expected.turns) == done.finals
-    assert [] == done.kept(ErrorFrame)
+    assert done.finals == list(expected.turns)
+    assert done.kept(ErrorFrame) == []

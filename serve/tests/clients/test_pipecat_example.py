@@ -14,4 +14,4 @@ def test_the_example_prints_the_turns_of_the_command_line(server, expected, exam
     address = server.address.removesuffix("/v1").replace("http:", "ws:")
     lines = example("agent_pipecat.py", address, clip_path("demo")).splitlines()
 
-    assert [f"turn: {turn}" for turn in expected.turns] == lines
+    assert lines == [f"turn: {turn}" for turn in expected.turns]

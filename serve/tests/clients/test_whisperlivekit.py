@@ -35,8 +35,8 @@ def test_the_last_state_has_the_words_of_the_command_line(server, expected, clie
     address = server.address.replace("http:", "ws:").replace("/v1", f"/asr?token={KEY}")
     result = asyncio.run(client.transcribe_audio("clip", address, speed=speed))
 
-    assert list(expected.turns) == [line["text"].strip() for line in result.lines if line["text"]]
-    assert "" == result.responses[-1]["buffer_transcription"]
+    assert [line["text"].strip() for line in result.lines if line["text"]] == list(expected.turns)
+    assert result.responses[-1]["buffer_transcription"] == ""
     assert {"active_transcription"} >= {each["status"] for each in result.responses[-5:]}
 
 

@@ -79,11 +79,11 @@ def test_a_service_is_described_with_the_languages_of_its_model(ask):
 
     assert Pong.is_type(events[0].type)
     (program,) = Info.from_event(events[-1]).asr
-    assert ("wlk-serve", False, True) == (
+    assert (
         program.name,
         program.requires_external_vad,
         program.supports_transcript_streaming,
-    )
+    ) == ("wlk-serve", False, True)
     (model,) = program.models
     assert model.installed
     assert "en" in model.languages
@@ -94,9 +94,9 @@ def test_a_command_ends_with_its_pause_before_its_audio(ask, expected, speech):
     events = [Transcribe(language="en"), AudioStart(**FORM), *chunks(speech(RATE, stop=8.0))]
     answers = ask(events, Transcript)
 
-    assert [(expected.turns[0], "en")] == transcripts(answers)
+    assert transcripts(answers) == [(expected.turns[0], "en")]
     parts = [TranscriptChunk.from_event(e).text for e in answers if TranscriptChunk.is_type(e.type)]
-    assert expected.turns[0] == "".join(parts)
+    assert "".join(parts) == expected.turns[0]
 
 
 def test_commands_that_follow_each_other_at_once_have_their_own_words(ask, expected, speech):
@@ -105,7 +105,7 @@ def test_commands_that_follow_each_other_at_once_have_their_own_words(ask, expec
     answers = ask([*command(first), *command(second), *command(first)], Transcript, 3)
 
     texts = [expected.turns[0], expected.turns[1], expected.turns[0]]
-    assert [(text, "en") for text in texts] == transcripts(answers)
+    assert transcripts(answers) == [(text, "en") for text in texts]
 
 
 def test_audio_before_its_start_is_an_error(ask, expected, speech):
@@ -113,8 +113,8 @@ def test_audio_before_its_start_is_an_error(ask, expected, speech):
     audio = speech(RATE, stop=PAUSE)
     answers = ask([*chunks(audio)[:1], *command(audio)], Transcript)
 
-    assert "wrong_order" == Error.from_event(answers[0]).code
-    assert [(expected.turns[0], "en")] == transcripts(answers)
+    assert Error.from_event(answers[0]).code == "wrong_order"
+    assert transcripts(answers) == [(expected.turns[0], "en")]
 
 
 @pytest.mark.parametrize("mode", ["non_streaming", "streaming"])

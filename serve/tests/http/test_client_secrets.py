@@ -25,7 +25,7 @@ def test_a_secret_carries_its_session_until_it_expires():
 
     assert expires_at == 1060
     assert secret.startswith("ek_")
-    assert ("ab", SESSION) == SERVER.read(secret, 1059.9)
+    assert SERVER.read(secret, 1059.9) == ("ab", SESSION)
     assert SERVER.read(secret, 1060.0) is None
 
 
@@ -33,7 +33,7 @@ def test_a_secret_of_other_keys_is_invalid():
     """Servers with the same keys accept each other's secrets; one without keys only its own."""
     secret, _ = SERVER.mint("", {}, 60, now=0)
 
-    assert ("", {}) == keyed("key").read(secret, 0)
+    assert keyed("key").read(secret, 0) == ("", {})
     assert keyed("other").read(secret, 0) is None
     assert keyed().signing_key != keyed().signing_key
 
@@ -73,4 +73,4 @@ def test_a_wrong_request_is_named_by_its_field(body, param):
     with pytest.raises(RequestError) as caught:
         parse_secret_request(body)
 
-    assert param == caught.value.param
+    assert caught.value.param == param

@@ -33,8 +33,8 @@ def test_text_that_is_no_utf8_closes_with_its_code_and_no_traceback(address, cap
         with pytest.raises(ConnectionClosed) as closed:
             client.recv(30)
 
-    assert 1007 == closed.value.rcvd.code
-    assert [] == [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert closed.value.rcvd.code == 1007
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def run_nothing(coroutine):
@@ -94,7 +94,7 @@ def test_a_client_that_reads_nothing_is_not_read(opened):
     paused = calls(opened)
     opened.keepalive_timeout()
 
-    assert "pause_reading" == paused[-1]
+    assert paused[-1] == "pause_reading"
     assert "close" in calls(opened)
 
 
@@ -105,7 +105,7 @@ def test_a_client_that_reads_again_is_read_again(opened):
         opened.read_paused = waits
         opened.resume_writing()
 
-        assert ("resume_reading" == calls(opened)[-1]) is not waits
+        assert (calls(opened)[-1] == "resume_reading") is not waits
 
 
 def test_a_client_of_small_frames_is_read_in_small_parts(opened):
@@ -117,8 +117,8 @@ def test_a_client_of_small_frames_is_read_in_small_parts(opened):
         opened.buffer_updated(6)
         sizes.append(len(opened.get_buffer(-1)))
 
-    assert [128, 256] == sizes[:2]
-    assert (4096, 2048, 64) == (sizes[8], sizes[9], sizes[-1])
+    assert sizes[:2] == [128, 256]
+    assert (sizes[8], sizes[9], sizes[-1]) == (4096, 2048, 64)
 
 
 def test_fragments_take_the_memory_of_their_bytes(opened):
@@ -127,10 +127,10 @@ def test_fragments_take_the_memory_of_their_bytes(opened):
     waiting = [bytes(part) for part in opened.frames]
     opened.data_received(b"\x80\x81\0\0\0\0e")
 
-    assert [b"abcdcdcd"] == waiting
+    assert waiting == [b"abcdcdcd"]
     connected, received = opened.queue.get_nowait(), opened.queue.get_nowait()
-    assert "websocket.connect" == connected["type"]
-    assert {"type": "websocket.receive", "text": "abcdcdcde"} == received
+    assert connected["type"] == "websocket.connect"
+    assert received == {"type": "websocket.receive", "text": "abcdcdcde"}
 
 
 @pytest.mark.parametrize(("waits", "sends"), [(True, False), (False, True), (False, False)])
@@ -165,16 +165,16 @@ def test_a_large_message_is_joined_when_others_had_their_turn(held):
     opened, part = held
     seconds, take, _ = opened.loop.call_later.call_args.args
     opened.resume_writing()
-    is_held = "pause_reading" == calls(opened)[-1]
+    is_held = calls(opened)[-1] == "pause_reading"
     opened.keepalive_timeout()  # a client need not answer a ping while it is not read
     opened.loop.time.return_value += seconds
     take(part)
-    is_read_again = "resume_reading" == calls(opened)[-1]
+    is_read_again = calls(opened)[-1] == "resume_reading"
     opened.buffer_updated(1)
 
-    assert (pytest.approx(0.02), True, True) == (seconds, is_held, is_read_again)
+    assert (seconds, is_held, is_read_again) == (pytest.approx(0.02), True, True)
     assert "close" not in calls(opened)
-    assert (1 << 20) + 3 == len([opened.queue.get_nowait() for _ in range(2)][1]["bytes"])
+    assert len([opened.queue.get_nowait() for _ in range(2)][1]["bytes"]) == (1 << 20) + 3
 
 
 def test_a_part_that_waits_ends_with_its_connection(held):

@@ -25,11 +25,11 @@ def test_a_port_that_is_in_use_is_one_line(used_port, capsys):
         ["--backend", "scripted", "--port", str(used_port)], command=cli.serve, name="wlk-serve"
     )
 
-    assert 1 == status
-    assert (
+    assert status == 1
+    assert capsys.readouterr().err == (
         f"wlk-serve: cannot listen on port {used_port} of 127.0.0.1: another program uses it; "
         "choose another with --host or --port (0 picks a free one)\n"
-    ) == capsys.readouterr().err
+    )
 
 
 def test_the_sockets_are_bound_and_refuse_clients_until_the_server_listens():
@@ -39,7 +39,7 @@ def test_the_sockets_are_bound_and_refuse_clients_until_the_server_listens():
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
 
-    assert -1 == bound.fileno()
+    assert bound.fileno() == -1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second loopback address")

@@ -21,7 +21,7 @@ from wlk_serve.models.card import ModelCard
 )
 def test_a_model_is_named_as_it_was_loaded(spec, model, expected):
     """Clients see only the last part of a directory; the rest is private to the server."""
-    assert expected == ModelCard.of(spec, model).name
+    assert ModelCard.of(spec, model).name == expected
 
 
 @pytest.mark.parametrize("name", ["whisper-1", "toy/whisper-1"])
@@ -30,7 +30,7 @@ def test_a_served_name_replaces_that_of_the_model(spec, name):
     card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
     card.check_name(name)
 
-    assert "whisper-1" == card.record()["id"]
+    assert card.record()["id"] == "whisper-1"
 
 
 @pytest.mark.parametrize("name", ["large-v3", "toy/large-v3", "toy", "whisper-2"])
@@ -41,9 +41,9 @@ def test_another_name_is_answered_with_the_one_that_is_served(spec, name):
     with pytest.raises(RequestError, match="is not served here; use 'whisper-1'") as refused:
         card.check_name(name)
 
-    assert (404, "model_not_found", "model") == (
+    assert (
         refused.value.status, refused.value.code, refused.value.param,
-    )  # fmt: skip
+    ) == (404, "model_not_found", "model")  # fmt: skip
 
 
 def test_a_served_name_changes_nothing_that_the_backend_declares(spec):

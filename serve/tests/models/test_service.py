@@ -159,8 +159,8 @@ def test_a_canary_that_fails_answers_all_who_wait_for_it_without_its_cause(servi
 
     errors = asyncio.run(run())
 
-    assert [503] * 3 == [error.status for error in errors]
-    assert 1 == backend.opened
+    assert [error.status for error in errors] == [503] * 3
+    assert backend.opened == 1
     assert "/srv" not in str(errors)
 
 
@@ -179,7 +179,7 @@ def test_a_card_has_the_languages_of_the_loaded_model(service, backend):
 
     service.probe_model()
 
-    assert ("fr",) == service.card.spec.languages
+    assert service.card.spec.languages == ("fr",)
     assert "translation" not in service.card.spec.capabilities
 
 
@@ -325,7 +325,7 @@ def test_a_session_that_asks_for_it_is_translated(scripted, caplog):
     with closing(Service(*scripted, openers={"translator": open_translator})) as service:
         asyncio.run(run(service))
 
-    assert ["en", "de"] == opened
+    assert opened == ["en", "de"]
     assert "a session is not translated: no model is known from de to de" in caplog.text
 
 
@@ -342,12 +342,12 @@ def test_annotators_are_loaded_before_the_model(monkeypatch):
     load = Settings.load
 
     def noting_load(*arguments):
-        assert [(kind, "scripted", "1") for kind in kinds] == list(opened)
+        assert list(opened) == [(kind, "scripted", "1") for kind in kinds]
         return load(*arguments)
 
     monkeypatch.setattr(Settings, "load", noting_load)
     with loaded_service(registry, settings, max_sessions=1, annotators=kinds) as service:
-        assert (0.5, True) == (service.card.speaker_delay, service.card.detects_turns)
+        assert (service.card.speaker_delay, service.card.detects_turns) == (0.5, True)
         assert not any(annotator.is_closed for annotator in opened.values())
     assert all(annotator.is_closed for annotator in opened.values())
 
@@ -360,7 +360,7 @@ def test_a_session_whose_settings_have_it_gets_a_turn_detector(scripted, detects
     with closing(Service(*scripted, openers=openers)) as service:
         asyncio.run(service.open_stream(config, nothing)).close()
 
-    assert expected == opened
+    assert opened == expected
 
 
 @pytest.mark.parametrize(
@@ -389,4 +389,4 @@ def test_a_call_has_one_thread_where_several_sessions_run(
     with pytest.raises(BackendError), loaded_service(None, settings, max_sessions=max_sessions):
         pass
 
-    assert [expected] == loaded
+    assert loaded == [expected]

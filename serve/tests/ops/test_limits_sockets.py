@@ -51,7 +51,7 @@ def test_a_client_that_sends_nothing_is_closed(serve_limited):
     ):
         found, code = read_to_the_end(socket)
 
-    assert (["session.created", "idle_timeout"], 1000) == (found, code)
+    assert (found, code) == (["session.created", "idle_timeout"], 1000)
 
 
 def test_a_session_that_lasts_too_long_ends_with_its_words(serve_limited):
@@ -65,8 +65,8 @@ def test_a_session_that_lasts_too_long_ends_with_its_words(serve_limited):
         socket.send(APPEND)
         found, code = read_to_the_end(socket)
 
-    assert 1000 == code
-    assert "conversation.item.input_audio_transcription.completed" == found[-1]
+    assert code == 1000
+    assert found[-1] == "conversation.item.input_audio_transcription.completed"
 
 
 def test_sessions_of_one_key_are_limited(serve_limited, fetch):
@@ -83,9 +83,9 @@ def test_sessions_of_one_key_are_limited(serve_limited, fetch):
             pass
         status, text, _ = fetch(address, "GET", "/metrics")
 
-    assert 429 == refused.value.response.status_code
-    assert "5" == refused.value.response.headers["retry-after"]
-    assert 200 == status
+    assert refused.value.response.status_code == 429
+    assert refused.value.response.headers["retry-after"] == "5"
+    assert status == 200
     assert 'wlk_rejected_total{reason="rate_limit_exceeded"} 1.0' in text
     assert 'wlk_sessions{protocol="realtime",state="connected"} 1.0' in text
 
@@ -96,4 +96,4 @@ def test_a_recording_that_lasts_too_long_is_refused(serve_limited, post_form):
     with serve_limited(max_audio_seconds=1.0) as (address, _):
         status, text = post_form(address, recording, model="digits")
 
-    assert (413, "audio_too_long") == (status, json.loads(text)["error"]["code"])
+    assert (status, json.loads(text)["error"]["code"]) == (413, "audio_too_long")

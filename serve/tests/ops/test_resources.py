@@ -70,7 +70,7 @@ def test_sessions_that_come_and_go_leave_no_handle_and_no_thread(digits, serve):
         sessions = server
     after = handles()
 
-    assert before == after
+    assert after == before
     assert sessions.server_state.connections == set()
 
 
@@ -88,7 +88,7 @@ def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
     try:
         with closing(Service(backend, ModelCard.of(spec, "digits", "en"))) as service:
             stream, freed = asyncio.run(opened(service))
-        assert None is freed()
-        assert 0.0 == stream.backlog_seconds
+        assert freed() is None
+        assert stream.backlog_seconds == 0.0
     finally:
         gc.enable()

@@ -49,7 +49,7 @@ def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
 
     sessions = asyncio.run(drained())
 
-    assert 0 == len(sessions)
+    assert len(sessions) == 0
     with pytest.raises(RequestError, match="is shutting down"):
         sessions.check()
 

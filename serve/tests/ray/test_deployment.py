@@ -166,9 +166,9 @@ def test_every_session_outlives_a_killed_replica_and_an_update(port):
             transcripts = [session.result(PATIENCE) for session in running]
             update.result(PATIENCE)
 
-    assert REPLICAS == len(before)
-    assert expected == transcripts
-    assert WORDS == len(expected[0])
+    assert len(before) == REPLICAS
+    assert transcripts == expected
+    assert len(expected[0]) == WORDS
     assert not set(before) & set(replica_processes())
 
 
@@ -186,7 +186,7 @@ def test_a_full_replica_answers_503(port):
         socket_.close()
 
     assert 1 <= len(sockets) <= REPLICAS
-    assert {503} == {refusal.status_code for refusal in refusals}
+    assert {refusal.status_code for refusal in refusals} == {503}
 
 
 def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
@@ -205,17 +205,17 @@ def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
     with connect(url, open_timeout=60) as client:
         created = json.loads(client.recv(timeout=60))
 
-    assert 1012 == closed.value.rcvd.code
-    assert 503 == refused.value.response.status_code
-    assert "session.created" == created["type"]
+    assert closed.value.rcvd.code == 1012
+    assert refused.value.response.status_code == 503
+    assert created["type"] == "session.created"
 
 
 def test_the_addresses_are_those_of_wlk_serve(port):
     """A replica is ready after a successful canary, and names its model."""
     deploy()
 
-    assert (200, "ready") == (
+    assert (
         status_of(port, "/readyz")[0],
         status_of(port, "/readyz")[1]["status"],
-    )
-    assert "digits" == status_of(port, "/v1/models")[1]["data"][0]["id"]
+    ) == (200, "ready")
+    assert status_of(port, "/v1/models")[1]["data"][0]["id"] == "digits"

@@ -19,9 +19,12 @@ def test_the_arguments_of_a_command_line_are_text():
         num_gpus=0.25,
         options=("policy=local-agreement", "beam_size=2"),
     )
-    assert expected == ReplicaSettings.parse({**written, **lists})
-    assert expected == ReplicaSettings.parse(
-        {**written, "max_sessions": 8.0, "options": ["policy=local-agreement", "beam_size=2"]}
+    assert ReplicaSettings.parse({**written, **lists}) == expected
+    assert (
+        ReplicaSettings.parse(
+            {**written, "max_sessions": 8.0, "options": ["policy=local-agreement", "beam_size=2"]}
+        )
+        == expected
     )
 
 

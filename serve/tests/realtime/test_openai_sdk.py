@@ -83,10 +83,10 @@ def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
         timestamp_granularities=["word", "segment"],
     )
 
-    assert [(w.text.strip(), round(w.start, 4), round(w.end, 4)) for w in transcript.words] == [
-        (word.word, word.start, word.end) for word in answer.words
+    assert [(word.word, word.start, word.end) for word in answer.words] == [
+        (w.text.strip(), round(w.start, 4), round(w.end, 4)) for w in transcript.words
     ]
-    assert [s.text for s in transcript.segments] == [segment.text for segment in answer.segments]
+    assert [segment.text for segment in answer.segments] == [s.text for s in transcript.segments]
 
 
 @pytest.mark.parametrize("response_format", ["json", "text", "srt", "vtt"])
@@ -97,7 +97,7 @@ def test_every_format_has_the_words_of_the_core(client, transcript, response_for
     )
     text = answer if isinstance(answer, str) else answer.text
 
-    assert transcript.text.split() == [word for word in text.split() if word.islower()]
+    assert [word for word in text.split() if word.islower()] == transcript.text.split()
 
 
 def test_a_stream_of_events_has_the_words_of_the_core(client, transcript):
@@ -111,8 +111,8 @@ def test_a_stream_of_events_has_the_words_of_the_core(client, transcript):
 
 def test_models_are_listed_and_found(client):
     """User interfaces request the models first."""
-    assert ["digits"] == [model.id for model in client.models.list()]
-    assert "digits" == client.models.retrieve("digits").id
+    assert [model.id for model in client.models.list()] == ["digits"]
+    assert client.models.retrieve("digits").id == "digits"
 
 
 @pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
@@ -129,14 +129,14 @@ def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, 
             if event.type == COMPLETED:
                 break
 
-    assert [transcript.text] == list(texts(events, COMPLETED).values())
+    assert list(texts(events, COMPLETED).values()) == [transcript.text]
     assert texts(events, DELTA) == texts(events, COMPLETED)
     words = [word["word"] for word in events[-1].words]
-    assert transcript.text.split() == words
+    assert words == transcript.text.split()
     kinds = [ConversationItemAdded, ConversationItemDone]
     item = [event for event in events if type(event) in kinds]
-    assert kinds == [type(event) for event in item]
-    assert [events[-1].item_id] * 2 == [event.item.id for event in item]
+    assert [type(event) for event in item] == kinds
+    assert [event.item.id for event in item] == [events[-1].item_id] * 2
 
 
 def test_server_vad_completes_both_turns(client, transcript):
@@ -152,7 +152,7 @@ def test_server_vad_completes_both_turns(client, transcript):
             if len(turns := texts(events, COMPLETED)) == 2:
                 break
 
-    assert transcript.text.split() == " ".join(turns.values()).split()
+    assert " ".join(turns.values()).split() == transcript.text.split()
     assert texts(events, DELTA) == turns
 
 
@@ -166,10 +166,10 @@ def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, add
                 connection.input_audio_buffer.append(audio=audio)
             connection.input_audio_buffer.commit()
             while (event := connection.recv()).type != COMPLETED:
-                assert "error" != event.type
+                assert event.type != "error"
         with pytest.raises(openai.AuthenticationError):
             browser.models.list()
 
-    assert transcript.text == event.transcript
+    assert event.transcript == transcript.text
     assert created.session.audio.input.turn_detection is None
-    assert 16_000 == created.session.audio.input.format.rate
+    assert created.session.audio.input.format.rate == 16_000

@@ -35,8 +35,8 @@ def types(messages):
 def only_error(messages):
     """Return code and param of the only message, which is an error."""
     (message,) = messages
-    assert "error" == message["type"]
-    assert {"message", "type", "code", "param", "event_id"} == set(message["error"])
+    assert message["type"] == "error"
+    assert set(message["error"]) == {"message", "type", "code", "param", "event_id"}
     return message["error"]["code"], message["error"]["param"]
 
 
@@ -50,10 +50,10 @@ def test_a_session_begins_with_its_whole_configuration(protocol):
     (created,) = protocol.begin()
 
     session = created["session"]
-    assert ("session.created", "transcription") == (created["type"], session["type"])
-    assert {"type": "audio/pcm", "rate": 24_000} == session["audio"]["input"]["format"]
-    assert "small" == session["audio"]["input"]["transcription"]["model"]
-    assert "server_vad" == session["audio"]["input"]["turn_detection"]["type"]
+    assert (created["type"], session["type"]) == ("session.created", "transcription")
+    assert session["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24_000}
+    assert session["audio"]["input"]["transcription"]["model"] == "small"
+    assert session["audio"]["input"]["turn_detection"]["type"] == "server_vad"
 
 
 def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, streams, token):
@@ -68,7 +68,7 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
 
     messages = protocol.handle(streams[0], events)
 
-    assert [
+    assert types(messages) == [
         "input_audio_buffer.speech_started",
         "input_audio_transcription.delta",
         "input_audio_transcription.delta",
@@ -77,12 +77,12 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
         "added",
         "done",
         "input_audio_transcription.completed",
-    ] == types(messages)
+    ]
     deltas = [message["delta"] for message in messages if message["type"] == DELTA]
     assert "zero one" == "".join(deltas) == messages[-1]["transcript"]
-    assert (250, 1100) == (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"])
-    assert {"type": "duration", "seconds": 0.5} == messages[-1]["usage"]
-    assert 1 == len({message["item_id"] for message in messages if "item_id" in message})
+    assert (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"]) == (250, 1100)
+    assert messages[-1]["usage"] == {"type": "duration", "seconds": 0.5}
+    assert len({message["item_id"] for message in messages if "item_id" in message}) == 1
 
 
 def test_words_carry_times_and_confidence(protocol, manual, streams, token):
@@ -95,7 +95,7 @@ def test_words_carry_times_and_confidence(protocol, manual, streams, token):
 
     word = {"word": "zero", "start": 0.25, "end": 0.5, "confidence": 0.5}
     assert [word] == delta["words"] == completed["words"]
-    assert (0.25, 0.5) == (completed["start"], completed["end"])
+    assert (completed["start"], completed["end"]) == (0.25, 0.5)
     assert "logprobs" not in completed
 
 
@@ -108,7 +108,7 @@ def test_log_probabilities_come_when_they_are_included(protocol, client, streams
 
     first, second = protocol.handle(streams[0], events)
 
-    assert [" zero"] == [entry["token"] for entry in first["logprobs"]]
+    assert [entry["token"] for entry in first["logprobs"]] == [" zero"]
     assert second["logprobs"] is None
 
 
@@ -116,12 +116,12 @@ def test_a_hypothesis_comes_only_when_it_is_included(protocol, client, streams, 
     """`wlk.hypothesis` is sent only on request, and never as a delta, which is final."""
     change = HypothesisChange(Transcript((token(" zero"),)), 1.0)
     client("input_audio_buffer.append", audio=SECOND)
-    assert [] == protocol.handle(streams[0], [change])
+    assert protocol.handle(streams[0], [change]) == []
     client("session.update", session={"include": ["wlk.hypothesis"]})
 
     (message,) = protocol.handle(streams[0], [change])
 
-    assert ("wlk.hypothesis", " zero") == (message["type"], message["text"])
+    assert (message["type"], message["text"]) == ("wlk.hypothesis", " zero")
 
 
 def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manual, streams):
@@ -134,9 +134,9 @@ def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manua
 
     assert committed["item_id"] == failed["item_id"]
     assert "the engine broke" not in str(failed)  # the error may name files of the machine
-    assert "engine_failed" == failed["error"]["code"]
+    assert failed["error"]["code"] == "engine_failed"
     assert protocol.audio.has_failed
-    assert ("session_expired", None) == only_error(manual("input_audio_buffer.commit"))
+    assert only_error(manual("input_audio_buffer.commit")) == ("session_expired", None)
 
 
 @pytest.mark.parametrize("appends", [1, 2], ids=["before any word", "after an item"])
@@ -153,8 +153,8 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
 
     (failed,) = protocol.handle(streams[0], [failure, end()])
 
-    assert ["input_audio_transcription.failed"] == types([failed])
-    assert (f"item_0_{appends}", "engine_failed") == (failed["item_id"], failed["error"]["code"])
+    assert types([failed]) == ["input_audio_transcription.failed"]
+    assert (failed["item_id"], failed["error"]["code"]) == (f"item_0_{appends}", "engine_failed")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
 )  # fmt: skip
 def test_a_wrong_message_is_an_error_event(protocol, message, expected):
     """The session stays open, and OpenAI's error fields describe the problem."""
-    assert expected == only_error(protocol.receive(message))
+    assert only_error(protocol.receive(message)) == expected
     assert not protocol.audio.is_over
 
 
@@ -186,7 +186,7 @@ def test_an_error_names_the_event_that_caused_it(client):
     """The error repeats the client's event_id."""
     (message,) = client("input_audio_buffer.commit", event_id="mine")
 
-    assert "mine" == message["error"]["event_id"]
+    assert message["error"]["event_id"] == "mine"
 
 
 def test_the_format_cannot_change_after_the_first_audio(client):
@@ -197,7 +197,7 @@ def test_the_format_cannot_change_after_the_first_audio(client):
     code, param = only_error(client("session.update", session=session))
     (updated,) = client("session.update", session={})
 
-    assert ("invalid_value", "session.audio.input.format") == (code, param)
+    assert (code, param) == ("invalid_value", "session.audio.input.format")
     assert updated["session"]["audio"]["input"]["turn_detection"] is not None
 
 
@@ -205,12 +205,12 @@ def test_binary_audio_is_an_append(protocol, client, streams):
     """A binary message holds samples in the session's format; it gets no answer."""
     client("session.update", session={"audio": {"input": {"format": {"type": "audio/pcmu"}}}})
 
-    assert [] == protocol.receive(bytes(80))
-    assert (("receive", 80), 80, 8000) == (
+    assert protocol.receive(bytes(80)) == []
+    assert (
         streams[0].calls[0],
         protocol.audio.samples,
         protocol.audio.options.rate,
-    )
+    ) == (("receive", 80), 80, 8000)
 
 
 def test_messages_after_the_server_ended_the_session_are_ignored(protocol, client):
@@ -218,7 +218,7 @@ def test_messages_after_the_server_ended_the_session_are_ignored(protocol, clien
     client("session.update", session={})
     protocol.end()
 
-    assert [] == protocol.receive(bytes(2)) + protocol.receive('{"type": "session.update"}')
+    assert protocol.receive(bytes(2)) + protocol.receive('{"type": "session.update"}') == []
 
 
 def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
@@ -226,9 +226,9 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol, manual):
     manual("input_audio_buffer.append", audio=SECOND)
     manual("wlk.end")
 
-    assert [] == manual("wlk.end")
+    assert manual("wlk.end") == []
     for late in (manual("input_audio_buffer.append", audio=SECOND), protocol.receive(bytes(2))):
-        assert ("session_expired", None) == only_error(late)
+        assert only_error(late) == ("session_expired", None)
 
 
 @pytest.mark.parametrize(("first", "text"), [(" un", "zero un"), ("un", "zero un"), (".", "zero.")])
@@ -242,7 +242,7 @@ def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, fir
     events = [Commit((token(first),), 1.0), Endpoint(1.0, "commit", 1.0)]
     messages += protocol.handle(streams[1], events)
 
-    assert [text] == [each["transcript"] for each in messages if each["type"] == COMPLETED]
+    assert [each["transcript"] for each in messages if each["type"] == COMPLETED] == [text]
 
 
 @pytest.mark.parametrize("session", [MANUAL, DETECTION], ids=["manual", "detection"])
@@ -256,7 +256,7 @@ def test_a_stream_that_fails_after_a_commit_completes_nothing(client, protocol, 
 
     (message,) = protocol.handle(streams[0], [failure, end()])
 
-    assert (FAILED, "item_0_1") == (message["type"], message["item_id"])
+    assert (message["type"], message["item_id"]) == (FAILED, "item_0_1")
 
 
 def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, protocol, streams):
@@ -266,13 +266,13 @@ def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, pr
         manual("append", audio=SECOND)
 
     (error,) = manual("session.update", session=language("en"))
-    assert [] == manual("append", audio=SECOND)
+    assert manual("append", audio=SECOND) == []
     protocol.handle(streams[0], [end()])
     (updated,) = manual("session.update", session=language("en"))
 
-    assert ("rate_limit_error", "rate_limit_exceeded") == (
+    assert (
         error["error"]["type"], error["error"]["code"],
-    )  # fmt: skip
-    assert [("receive", 48_000)] * 2 == streams[3].calls[:2]
-    assert "en" == updated["session"]["audio"]["input"]["transcription"]["language"]
-    assert 4 == len(streams)
+    ) == ("rate_limit_error", "rate_limit_exceeded")  # fmt: skip
+    assert streams[3].calls[:2] == [("receive", 48_000)] * 2
+    assert updated["session"]["audio"]["input"]["transcription"]["language"] == "en"
+    assert len(streams) == 4

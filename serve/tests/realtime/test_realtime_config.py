@@ -27,7 +27,7 @@ def test_only_fields_that_are_present_change(card):
     changed = update_config(config, threshold, card)
     cleared = update_config(changed, {"audio": {"input": {"turn_detection": None}}}, card)
 
-    assert ServerVad(threshold=0.25, silence_duration_ms=900) == changed.turn_detection
+    assert changed.turn_detection == ServerVad(threshold=0.25, silence_duration_ms=900)
     assert cleared.turn_detection is None
 
 
@@ -39,11 +39,11 @@ def test_semantic_vad_is_the_turn_detector_of_the_server(card):
         detection = {"type": kind, "eagerness": "auto"}
         config = update_config(config, {"audio": {"input": {"turn_detection": detection}}}, card)
         shown = config.record()["audio"]["input"]["turn_detection"]
-        assert (kind, ("audio.input.turn_detection.eagerness",)) == (shown["type"], config.ignored)
+        assert (shown["type"], config.ignored) == (kind, ("audio.input.turn_detection.eagerness",))
         settings = config.stream_options()
         found.append((settings.detects_turns, settings.gate.silence_seconds))
 
-    assert [(True, 1.2), (False, 0.5)] == found
+    assert found == [(True, 1.2), (False, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_semantic_vad_is_the_turn_detector_of_the_server(card):
 )
 def test_what_cannot_be_honoured_is_in_the_answer(update, fields, ignored):
     """`wlk.ignored` names the field; an error would make some clients stop."""
-    assert [ignored] * (ignored is not None) == update(**fields).record()["wlk"]["ignored"]
+    assert update(**fields).record()["wlk"]["ignored"] == [ignored] * (ignored is not None)
 
 
 def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
@@ -82,8 +82,8 @@ def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
         attrs.evolve(card, spec=spec),
     )
 
-    assert "wlk, Silero" == config.stream_options().keyterms
-    assert ["wlk", "Silero"] == config.record()["audio"]["input"]["transcription"]["keywords"]
+    assert config.stream_options().keyterms == "wlk, Silero"
+    assert config.record()["audio"]["input"]["transcription"]["keywords"] == ["wlk", "Silero"]
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,5 @@ def test_a_wrong_value_is_named_by_its_path(update, fields, path, problem):
     with pytest.raises(RequestError) as caught:
         update(**fields)
 
-    assert f"session.audio.input.{path}" == caught.value.param
+    assert caught.value.param == f"session.audio.input.{path}"
     assert problem in str(caught.value)

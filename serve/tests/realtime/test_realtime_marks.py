@@ -40,16 +40,16 @@ def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, 
     )
 
     assert not streams[0].options.leaves_out_pauses
-    assert FORMAT == updated["session"]["audio"]["input"]["format"]
-    assert [("receive", 64_000), ("mark", "a")] == streams[0].calls
+    assert updated["session"]["audio"]["input"]["format"] == FORMAT
+    assert streams[0].calls == [("receive", 64_000), ("mark", "a")]
     a, b = [message for message in messages if message["type"] == "wlk.marked"]
-    assert ("a", 1.0, 0.5) == (a["id"], a["processed_up_to"], a["stable_up_to"])
-    assert [(1 / 3, " zero", 0.5)] == [
-        (record["start"], record["text"], record["probability"]) for record in a["tokens"]
+    assert (a["id"], a["processed_up_to"], a["stable_up_to"]) == ("a", 1.0, 0.5)
+    assert [(record["start"], record["text"], record["probability"]) for record in a["tokens"]] == [
+        (1 / 3, " zero", 0.5)
     ]
-    assert [" one"] == [record["text"] for record in a["hypothesis"]]
-    assert 1.0 == a["stats"]["audio_seconds"]
-    assert ([], []) == (b["tokens"], b["hypothesis"])
+    assert [record["text"] for record in a["hypothesis"]] == [" one"]
+    assert a["stats"]["audio_seconds"] == 1.0
+    assert (b["tokens"], b["hypothesis"]) == ([], [])
 
 
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
@@ -59,5 +59,5 @@ def test_a_mark_has_a_short_name(client, streams, name):
 
     (message,) = client("wlk.mark", id=name)
 
-    assert [] == streams
-    assert ("invalid_value", "id") == (message["error"]["code"], message["error"]["param"])
+    assert streams == []
+    assert (message["error"]["code"], message["error"]["param"]) == ("invalid_value", "id")

@@ -53,14 +53,14 @@ def test_segments_of_an_item_follow_its_completion(client, happen, token):
     later = happen(SpeakerTurn(SpeakerSpan(1, 0.5, 1.5), 3.0))
     completed = next(message for message in first if message["type"].endswith("completed"))
 
-    assert [] == segments(first)
-    assert ["A", None] == [word.get("speaker") for word in completed["words"]]
+    assert segments(first) == []
+    assert [word.get("speaker") for word in completed["words"]] == ["A", None]
     names = ("item_id", "id", "start", "end", "speaker", "text")
-    assert [
+    assert [tuple(segment[name] for name in names) for segment in segments(later)] == [
         ("item_0_1", "seg_0_1", 0.0, 0.5, "A", "zero"),
         ("item_0_1", "seg_0_2", 0.5, 1.0, "B", "one"),
-    ] == [tuple(segment[name] for name in names) for segment in segments(later)]
-    assert ["B"] == [word["speaker"] for word in segments(later)[1]["words"]]
+    ]
+    assert [word["speaker"] for word in segments(later)[1]["words"]] == ["B"]
 
 
 def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, token):
@@ -74,7 +74,7 @@ def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, to
         End(audio_time=1.0, stats=StreamStats(), latency=None),
     )
 
-    assert ["anna", "unknown"] == [segment["speaker"] for segment in segments(last)]
+    assert [segment["speaker"] for segment in segments(last)] == ["anna", "unknown"]
     assert last[-3]["type"].endswith("completed")
     assert protocol.audio.is_over
 
@@ -92,9 +92,9 @@ def test_another_stream_counts_on_the_same_clock(client, happen, token):
         Endpoint(0.5, "silence", 1.0),
     )
 
-    assert [(1.0, 1.5, "anna")] == [
+    assert [
         (segment["start"], segment["end"], segment["speaker"]) for segment in segments(messages)
-    ]
+    ] == [(1.0, 1.5, "anna")]
 
 
 def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
@@ -111,9 +111,9 @@ def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
         Endpoint(0.5, "silence", 1.0),
     )
 
-    assert {"seconds": 1.0} == created["session"]["wlk"]["speakers"]
-    assert ("session.updated", None) == (updated["type"], updated["session"]["wlk"]["speakers"])
-    assert ["unknown"] == [segment["speaker"] for segment in segments(messages)]
+    assert created["session"]["wlk"]["speakers"] == {"seconds": 1.0}
+    assert (updated["type"], updated["session"]["wlk"]["speakers"]) == ("session.updated", None)
+    assert [segment["speaker"] for segment in segments(messages)] == ["unknown"]
 
 
 def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream):
@@ -122,4 +122,4 @@ def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream):
     protocol = OpenedProtocol(silent, open_stream)
     (created,) = protocol.begin()
 
-    assert {"ignored": []} == created["session"]["wlk"]
+    assert created["session"]["wlk"] == {"ignored": []}

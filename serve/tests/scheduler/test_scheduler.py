@@ -34,7 +34,7 @@ def test_the_session_whose_audio_came_first_is_stepped_first(
     while manual.step():
         order += [i for i in range(3) if not sessions[i].has_work and i not in order]
 
-    assert [2, 0, 1] == order
+    assert order == [2, 0, 1]
 
 
 @pytest.mark.parametrize("end", ["commit", "end_audio"])
@@ -55,7 +55,7 @@ def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
     while manual.step():
         order += [i for i in range(3) if not sessions[i].has_work and i not in order]
 
-    assert ["old", "over", "new"] == [names[i] for i in order]
+    assert [names[i] for i in order] == ["old", "over", "new"]
 
 
 def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
@@ -79,7 +79,7 @@ def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
 
     assert before == bulk.backlog_seconds > 0
     run(manual)
-    assert 0 == bulk.backlog_seconds
+    assert bulk.backlog_seconds == 0
 
 
 @pytest.mark.parametrize("same_thread", [False, True], ids=["any thread", "same thread"])
@@ -105,11 +105,11 @@ def test_sessions_on_threads_emit_what_they_emit_alone(
 
         assert all(consumer.ended.wait(WAIT) for consumer in consumers)
     for consumer in consumers:
-        assert text == consumer.text
-        assert [End] == [type(event) for event in consumer.events if isinstance(event, End)]
+        assert consumer.text == text
+        assert [type(event) for event in consumer.events if isinstance(event, End)] == [End]
     if same_thread:
-        assert all(1 == len(names) for names in steppers)
-        assert 3 == len(set.union(*steppers))
+        assert all(len(names) == 1 for names in steppers)
+        assert len(set.union(*steppers)) == 3
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, BaseException, SystemExit])
@@ -138,8 +138,8 @@ def test_a_session_whose_step_raises_ends_alone(
     assert isinstance(failure.error, BackendError)
     assert f"{kind.__name__}: a mistake in a diarizer" in str(failure.error)
     assert isinstance(end, End)
-    assert text == consumers[1].text
-    assert 0 == len(manual)
+    assert consumers[1].text == text
+    assert len(manual) == 0
 
 
 def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_ungated, speech):
@@ -158,7 +158,7 @@ def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_unga
         scheduler.step()
 
         assert [1000] == lasted == reported
-        assert 0 == scheduler.longest_step(is_background=False)
+        assert scheduler.longest_step(is_background=False) == 0
 
 
 def test_the_lateness_of_the_last_ten_seconds_is_measured(
@@ -177,7 +177,7 @@ def test_the_lateness_of_the_last_ten_seconds_is_measured(
 
     before = manual.lateness
     feed(step_seconds=0.7)
-    assert 0 == before  # too few steps for a percentile
+    assert before == 0  # too few steps for a percentile
     assert manual.lateness == pytest.approx(0.2)
     clock.now += 11.0
     feed(step_seconds=0.2)
@@ -199,7 +199,7 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
     for thread in set(threading.enumerate()) - before:
         thread.join(WAIT)
 
-    assert before == set(threading.enumerate())
+    assert set(threading.enumerate()) == before
     with pytest.raises(StreamClosed, match="the scheduler is closed"):
         scheduler.attach(open_ungated(), consumer)
 
@@ -223,11 +223,11 @@ def test_a_background_session_is_stepped_while_no_other_one_waits(
     while live.has_work:
         manual.step()
 
-    assert [True, True] == before
+    assert before == [True, True]
     assert left == [session.backlog_seconds for session in background]
-    assert 1 == len(manual)
+    assert len(manual) == 1
     run(manual)
-    assert [text, text] == [consumer.text for consumer in consumers]
+    assert [consumer.text for consumer in consumers] == [text, text]
     assert manual.lateness <= 0
 
 
@@ -241,7 +241,7 @@ def test_an_interrupted_program_can_close_its_scheduler(manual, open_ungated, sp
         run(manual)
 
     manual.close()
-    assert 0 == len(manual)
+    assert len(manual) == 0
 
 
 def test_a_callback_that_raises_detaches_only_its_session(
@@ -260,8 +260,8 @@ def test_a_callback_that_raises_detaches_only_its_session(
         manual.attach(session, on_events)
     run(manual)
 
-    assert text == consumer.text
-    assert 0 == len(manual)
+    assert consumer.text == text
+    assert len(manual) == 0
 
 
 def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open_ungated, speech):
@@ -309,7 +309,7 @@ def test_audio_is_due_when_it_came_or_would_have_been_spoken(received, waiting, 
     for now, seconds in received:
         due.receive(now, seconds)
 
-    assert expected == due.due(waiting)
+    assert due.due(waiting) == expected
 
 
 def test_the_memory_of_arrivals_does_not_grow_with_the_number_of_chunks():
@@ -318,4 +318,4 @@ def test_the_memory_of_arrivals_does_not_grow_with_the_number_of_chunks():
     for i in range(10_000):
         due.receive(i * 1e-6, 1 / 16_000)
 
-    assert 1 == len(due._arrivals)
+    assert len(due._arrivals) == 1

@@ -50,7 +50,7 @@ def test_long_audio_is_received_in_parts_between_which_others_have_their_turns(r
     seen = []
     run(lambda *_: seen.append([*streams[0].calls]), LONG, COMMIT)
 
-    assert [[PART], [PART, PART, PART, ("commit",)]] == seen
+    assert seen == [[PART], [PART, PART, PART, ("commit",)]]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_samples_of_long_audio_that_is_interrupted_are_exact(run, streams, i
     """A client that resumes sends the remaining samples again."""
     samples = run(interrupt, LONG)
 
-    assert (24_000, [PART]) == (samples, [each for each in streams[0].calls if each == PART])
+    assert (samples, [each for each in streams[0].calls if each == PART]) == (24_000, [PART])
 
 
 @pytest.mark.parametrize("end", ["end", "_finish"], ids=["a shutdown", "a limit"])
@@ -73,7 +73,7 @@ def test_a_session_that_ends_takes_all_that_came(run, streams, end):
     """It takes the waiting parts, too, before its audio ends."""
     samples = run(lambda session, _queue: getattr(session, end)(), LONG)
 
-    assert (72_000, [PART, PART, PART, ("end_audio",)]) == (samples, streams[0].calls)
+    assert (samples, streams[0].calls) == (72_000, [PART, PART, PART, ("end_audio",)])
 
 
 def test_a_commit_that_follows_in_the_same_message_ends_the_whole_of_it(run):
@@ -81,7 +81,7 @@ def test_a_commit_that_follows_in_the_same_message_ends_the_whole_of_it(run):
     seen = []
     run(lambda session, _: seen.append((session.audio.seconds, session.audio.commit())), LONG)
 
-    assert [(3.0, 1)] == [(seconds, segment.commits) for seconds, segment in seen]
+    assert [(seconds, segment.commits) for seconds, segment in seen] == [(3.0, 1)]
 
 
 def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
@@ -99,7 +99,7 @@ def test_a_clear_drops_long_audio_that_came_before_it(run, streams):
     """Waiting parts are dropped, too, and do not arrive later."""
     run(lambda session, _: session.audio.clear(), LONG)
 
-    assert [PART, PART, PART, ("close",)] == streams[0].calls
+    assert streams[0].calls == [PART, PART, PART, ("close",)]
 
 
 def test_a_refusal_costs_no_part_of_a_sample(open_stream):
@@ -111,7 +111,7 @@ def test_a_refusal_costs_no_part_of_a_sample(open_stream):
     audio.open(stream := open_stream(audio.options))
     audio.proceed()
 
-    assert (2, [("receive", 4)]) == (audio.samples, stream.calls)
+    assert (audio.samples, stream.calls) == (2, [("receive", 4)])
 
 
 def test_what_a_protocol_raises_is_its_answer(open_session):
@@ -125,9 +125,9 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
         await session.receive(queue, np.full(4, np.nan, dtype=np.float32).tobytes())
         return [json.loads(text) for _, text in queue._messages]
 
-    assert ["invalid_audio"] == [
+    assert [
         message["error"]["code"] for message in asyncio.run(run()) if message["type"] == "error"
-    ]
+    ] == ["invalid_audio"]
 
 
 def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, monkeypatch):
@@ -141,7 +141,7 @@ def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, mo
         audio.proceed()
 
     sizes = [size for _, size in stream.calls]
-    assert [64_000, 8_000, 8_000, 8_000, 8_000, 64_000] == sizes
+    assert sizes == [64_000, 8_000, 8_000, 8_000, 8_000, 64_000]
 
 
 @pytest.mark.parametrize(("took", "seconds"), [(0.001, 0.0), (0.02, 0.04), (3600.0, 0.1)])
@@ -152,4 +152,4 @@ def test_after_a_piece_of_long_work_others_have_twice_its_time(took, seconds):
     with turns.measured():
         clock.return_value = took
 
-    assert pytest.approx(seconds) == max(0.0, turns.pause_left)
+    assert max(0.0, turns.pause_left) == pytest.approx(seconds)

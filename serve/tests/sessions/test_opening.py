@@ -54,9 +54,9 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, str
         session.close()
         return waits, samples
 
-    assert (True, 48_000) == asyncio.run(run())
+    assert asyncio.run(run()) == (True, 48_000)
     (stream,) = streams
-    assert [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)] == stream.calls
+    assert stream.calls == [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)]
 
 
 def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
@@ -77,7 +77,7 @@ def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
         session.close()
         return waits, samples
 
-    assert (True, 24_000) == asyncio.run(run())
+    assert asyncio.run(run()) == (True, 24_000)
 
 
 def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
@@ -96,8 +96,8 @@ def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
 
     asyncio.run(run())
     old, new = streams
-    assert [("close",)] == old.calls
-    assert [("receive", 48_000), ("close",)] == new.calls
+    assert old.calls == [("close",)]
+    assert new.calls == [("receive", 48_000), ("close",)]
 
 
 def test_a_session_that_ends_while_it_waits_opens_no_stream(open_session, opener, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_session_that_ends_while_it_waits_opens_no_stream(open_session, opener
         await asyncio.wait_for(receive(session, queue, APPEND), timeout=10)
         return len(opener.begun)
 
-    assert 1 == asyncio.run(run())
+    assert asyncio.run(run()) == 1
 
 
 def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_session, opener):
@@ -135,8 +135,8 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_sessi
 
     samples, (error,) = asyncio.run(run())
 
-    assert 24_000 == samples
-    assert "audio-1" == error["event_id"]
+    assert samples == 24_000
+    assert error["event_id"] == "audio-1"
     assert "no such prompt" in error["message"]
 
 
@@ -175,9 +175,9 @@ def test_a_stream_that_is_opened_too_late_is_closed(open_session, opener, stream
         session.close()
         return samples
 
-    assert 0 == asyncio.run(run())
+    assert asyncio.run(run()) == 0
     (stream,) = streams
-    assert [("close",)] == stream.calls
+    assert stream.calls == [("close",)]
 
 
 @pytest.mark.parametrize(
@@ -200,4 +200,4 @@ def test_only_a_session_that_goes_on_is_cut_and_closed_for_a_restart(
         session.close()
         return types.count("wlk.cut"), session.close_code
 
-    assert (cuts, code) == asyncio.run(run())
+    assert asyncio.run(run()) == (cuts, code)

@@ -74,8 +74,8 @@ def test_a_session_that_is_over_waits_once(session, clock, closed):
 
     clock.advance(1.0)  # grace for a client that a frozen process could not read
 
-    assert [RESUME_SECONDS + 1] == closed
-    assert [] == clock.timers
+    assert closed == [RESUME_SECONDS + 1]
+    assert clock.timers == []
 
 
 def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session, clock, closed):
@@ -86,7 +86,7 @@ def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session
     session.resume(0)
     clock.advance(RESUME_SECONDS)
 
-    assert [] == closed
+    assert closed == []
 
 
 def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle(session, clock):
@@ -98,7 +98,7 @@ def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle
         clock.advance(seconds)
         ended.append(session.audio.is_ended)
 
-    assert [False, True] == ended
+    assert ended == [False, True]
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
@@ -111,5 +111,5 @@ def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
     while_waiting = list(closed)
     clock.advance(THIRD + 1)
 
-    assert [] == while_waiting
-    assert [clock.now] == closed
+    assert while_waiting == []
+    assert closed == [clock.now]

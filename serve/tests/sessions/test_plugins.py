@@ -134,11 +134,11 @@ def test_a_protocol_of_another_distribution_gets_every_word(server, expected, si
         client.send("end")
         messages = [json.loads(text) for text in client]
 
-    assert {"hello": "send audio"} == first
-    assert expected == words_of(messages)
-    assert 8 == len(expected)
+    assert first == {"hello": "send audio"}
+    assert words_of(messages) == expected
+    assert len(expected) == 8
     assert "utterance_end" in messages[-1]
-    assert 1000 == client.close_code
+    assert client.close_code == 1000
 
 
 def test_a_protocol_without_http_gets_every_word(server, expected):
@@ -150,8 +150,8 @@ def test_a_protocol_without_http_gets_every_word(server, expected):
         client.sendall(b"0\n")
         messages = [json.loads(line) for line in client.makefile()]
 
-    assert {"hello": "send audio"} == messages[0]
-    assert expected == words_of(messages)
+    assert messages[0] == {"hello": "send audio"}
+    assert words_of(messages) == expected
 
 
 @pytest.mark.parametrize("data", [b"no length\n", b"5\nab", b"1" * 70_000])
@@ -162,7 +162,7 @@ def test_a_message_that_is_none_ends_its_connection(server, data):
         client.shutdown(socket.SHUT_WR)
         messages = client.makefile().read().splitlines()
 
-    assert 1 == len(messages)
+    assert len(messages) == 1
 
 
 def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
@@ -184,8 +184,8 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
             with pytest.raises(ConnectionClosed):
                 client.recv(WAIT)
 
-    assert ["refused"] == [*message]
-    assert 4401 == client.close_code
+    assert [*message] == ["refused"]
+    assert client.close_code == 4401
 
 
 def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
@@ -200,8 +200,8 @@ def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):
         with pytest.raises(InvalidStatus) as refusal:
             connect(f"ws://{netloc}/hello", additional_headers={"x-api-key": "secret"})
 
-    assert "server_overloaded" == message["error"]["code"]
-    assert 503 == refusal.value.response.status_code
+    assert message["error"]["code"] == "server_overloaded"
+    assert refusal.value.response.status_code == 503
 
 
 def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(served, routes):
@@ -222,7 +222,7 @@ def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(se
                 connection.sendall(100 * audio)
             connection.shutdown(socket.SHUT_WR)
 
-            assert b"" == connection.recv(1)
+            assert connection.recv(1) == b""
             assert ("hello" in first) is bool(rest)
 
 

@@ -35,7 +35,7 @@ def test_audio_is_acknowledged_once_a_second(log):
     acks = [log.acknowledge(samples, 8000) for samples in range(1000, 17_000, 1000)]
 
     found = [(ack["samples"], ack["messages"]) for batch in acks for ack in batch]
-    assert [(8000, 8), (16_000, 16)] == found
+    assert found == [(8000, 8), (16_000, 16)]
 
 
 @pytest.mark.parametrize("last", [3, -1, 10**17])
@@ -46,7 +46,7 @@ def test_a_number_that_was_never_sent_is_expired(log, last):
     with pytest.raises(RequestError) as caught:
         log.resume(last, 0)
 
-    assert (404, "resume_expired") == (caught.value.status, caught.value.code)
+    assert (caught.value.status, caught.value.code) == (404, "resume_expired")
 
 
 def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkeypatch):
@@ -57,7 +57,7 @@ def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused(log, monkey
     with pytest.raises(RequestError):
         log.resume(1, 0)
     assert log.characters <= 500
-    assert [100] == [message["wlk_seq"] for message in decoded(log.resume(99, 0))[1:]]
+    assert [message["wlk_seq"] for message in decoded(log.resume(99, 0))[1:]] == [100]
 
 
 @given(
@@ -102,9 +102,9 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
         return [message for message in messages if message["type"] not in REPLACEABLE]
 
     numbers = [message["wlk_seq"] for message in received]
-    assert lasting(sent) == lasting(received)
+    assert lasting(received) == lasting(sent)
     assert sorted(set(numbers)) == numbers
-    assert audio == arrived
+    assert arrived == audio
 
 
 def test_audio_that_comes_again_begins_with_a_whole_sample():
@@ -117,4 +117,4 @@ def test_audio_that_comes_again_begins_with_a_whole_sample():
     audio.rewind()
     audio.append(b"\4\5\6\7")
 
-    assert (4, [b"\0\1\2\3", b"\4\5\6\7"]) == (audio.samples, received)
+    assert (audio.samples, received) == (4, [b"\0\1\2\3", b"\4\5\6\7"])

@@ -64,7 +64,7 @@ class Client:
             self.socket.send(json.dumps(UPDATE))
             self.read_until("session.updated")
         else:
-            assert ("session.resumed", self.last) == (first["type"], first["wlk_seq"])
+            assert (first["type"], first["wlk_seq"]) == ("session.resumed", self.last)
             self.sent = first["samples"] * 2
         return self
 
@@ -137,7 +137,7 @@ def test_a_client_that_loses_its_socket_misses_nothing(open_client, expected, cu
     client.commit()
     client.read_until(COMPLETED)
 
-    assert expected == client.text()
+    assert client.text() == expected
     assert "wlk.ack" in client.kinds
     numbers = [event["wlk_seq"] for event in client.events]
     assert sorted(set(numbers)) == numbers
@@ -153,7 +153,7 @@ def test_a_loss_before_the_last_words_loses_none(open_client, expected):
     client.connect()
     client.read_until(COMPLETED)
 
-    assert expected == client.text()
+    assert client.text() == expected
 
 
 @pytest.mark.parametrize(("code", "key"), [(1000, "secret"), (4000, "other")])
@@ -170,8 +170,8 @@ def test_a_session_that_is_over_or_of_another_key_cannot_be_resumed(
         with pytest.raises(ConnectionClosed) as closed:
             other.recv(30)
 
-    assert ("error", "resume_expired") == (error["type"], error["error"]["code"])
-    assert 4404 == closed.value.rcvd.code
+    assert (error["type"], error["error"]["code"]) == ("error", "resume_expired")
+    assert closed.value.rcvd.code == 4404
 
 
 def test_a_second_socket_takes_the_session_over(open_client, expected):
@@ -187,8 +187,8 @@ def test_a_second_socket_takes_the_session_over(open_client, expected):
     client.commit()
     client.read_until(COMPLETED)
 
-    assert 4409 == closed.value.rcvd.code
-    assert expected == client.text()
+    assert closed.value.rcvd.code == 4409
+    assert client.text() == expected
 
 
 def test_a_shutdown_delivers_the_words_of_a_waiting_session(digits, serve, open_client, expected):
@@ -203,4 +203,4 @@ def test_a_shutdown_delivers_the_words_of_a_waiting_session(digits, serve, open_
         client.connect()
         code = client.read_to_the_end()
 
-    assert (1012, expected) == (code, client.text())
+    assert (code, client.text()) == (1012, expected)

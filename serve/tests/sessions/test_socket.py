@@ -73,7 +73,7 @@ def run(open_session, monkeypatch):
 
     def run(socket, **options):
         waits = asyncio.run(serve(socket, **options))
-        assert ["over", "closed"] == ends
+        assert ends == ["over", "closed"]
         return waits
 
     return run
@@ -89,8 +89,8 @@ def test_a_client_that_is_too_slow_is_closed(run, monkeypatch, caplog, messages,
 
     with caplog.at_level("INFO", "wlk_serve"):
         assert not run(socket)
-    assert (1013, 1) == (socket.close_code, len(socket.taken))
-    assert ["end=1013"] == [record.getMessage().split()[-1] for record in caplog.records]
+    assert (socket.close_code, len(socket.taken)) == (1013, 1)
+    assert [record.getMessage().split()[-1] for record in caplog.records] == ["end=1013"]
 
 
 def test_a_session_with_a_token_waits_after_its_client_was_too_slow(run):
@@ -104,7 +104,7 @@ def test_a_client_that_left_while_it_was_sent_a_message_may_come_back(run, caplo
     socket = Socket(sends=0, messages=0, error=error)
 
     assert run(socket, is_resumable=True)
-    assert (None, []) == (socket.close_code, [r for r in caplog.records if r.levelname == "ERROR"])
+    assert (socket.close_code, [r for r in caplog.records if r.levelname == "ERROR"]) == (None, [])
 
 
 def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session, opener):
@@ -120,7 +120,7 @@ def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session
             await serving
         return client.close_code, opener.begun[0].cancelled()
 
-    assert (1012, True) == asyncio.run(run())
+    assert asyncio.run(run()) == (1012, True)
 
 
 def message(kind, number):
@@ -147,7 +147,7 @@ def test_a_newer_hypothesis_replaces_the_one_that_waits():
     queue.put([message(kind, number) for number, kind in enumerate(kinds)])
     queue.close()
 
-    assert [1, 2, 3, 4] == drained(queue)
+    assert drained(queue) == [1, 2, 3, 4]
 
 
 def test_a_message_of_any_length_is_sent(monkeypatch):
@@ -157,7 +157,7 @@ def test_a_message_of_any_length_is_sent(monkeypatch):
     queue.put([message("completed", 1)])
     queue.close()
 
-    assert [1] == drained(queue)
+    assert drained(queue) == [1]
 
 
 @pytest.mark.parametrize(("name", "limit"), [("_MAX_MESSAGES", 2), ("_MAX_CHARACTERS", 40)])
@@ -168,7 +168,7 @@ def test_a_queue_that_is_full_ends(monkeypatch, name, limit):
     queue.put([message("delta", number) for number in range(3)])
 
     assert queue.is_full
-    assert [] == drained(queue)
+    assert drained(queue) == []
 
 
 def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
@@ -184,4 +184,4 @@ def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
     queue.put([message("delta", number) for number in range(2)])
     queue.close()
 
-    assert (False, True, False, False) == (before, crowded, taken, queue.is_crowded)
+    assert (before, crowded, taken, queue.is_crowded) == (False, True, False, False)

@@ -55,24 +55,26 @@ def test_verbose_json_has_segments_and_on_request_words(card, recognized):
 
     assert "words" not in with_segments
     (segment,) = with_segments["segments"]
-    assert ("zero one", (math.log(0.5) + math.log(0.25)) / 2) == (
+    assert (
         segment["text"],
-        pytest.approx(segment["avg_logprob"], abs=1e-5),
-    )
-    assert (2.0, "en", "transcribe") == tuple(
-        with_segments[name] for name in ("duration", "language", "task")
+        segment["avg_logprob"],
+    ) == ("zero one", pytest.approx((math.log(0.5) + math.log(0.25)) / 2, abs=1e-5))
+    assert tuple(with_segments[name] for name in ("duration", "language", "task")) == (
+        2.0,
+        "en",
+        "transcribe",
     )
     assert "segments" not in with_words
     expected = {"word": "one", "start": 1.0, "end": 1.5, "confidence": 0.25}
-    assert expected == with_words["words"][1]
+    assert with_words["words"][1] == expected
 
 
 def test_log_probabilities_come_when_they_are_included(card, recognized):
     """A logprob is the logarithm of the probability, and bytes are UTF-8."""
     logprobs = body(card, recognized, ("include[]", "logprobs"))["logprobs"]
 
-    assert pytest.approx(math.log(0.25), abs=1e-5) == logprobs[1]["logprob"]
-    assert list(b" one") == logprobs[1]["bytes"]
+    assert logprobs[1]["logprob"] == pytest.approx(math.log(0.25), abs=1e-5)
+    assert logprobs[1]["bytes"] == list(b" one")
 
 
 def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
@@ -82,9 +84,9 @@ def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
     deltas = [event for part in tokens for event in transcript.add(Commit((part,), 2.0))]
     last = transcript.done()
 
-    assert ["zero", " one", " two"] == [event["delta"] for event in deltas]
-    assert "zero one two" == last["text"]
-    assert "transcript.text.done" == last["type"]
+    assert [event["delta"] for event in deltas] == ["zero", " one", " two"]
+    assert last["text"] == "zero one two"
+    assert last["type"] == "transcript.text.done"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_lists_are_taken_with_and_without_brackets(card):
 
 def test_a_region_of_a_language_is_accepted(card):
     """A tag such as en-US becomes the backend's code en."""
-    assert "en" == request(card, ("language", "en-US")).language
+    assert request(card, ("language", "en-US")).language == "en"
 
 
 def test_what_cannot_be_honoured_is_named(card):
@@ -118,7 +120,7 @@ def test_what_cannot_be_honoured_is_named(card):
 
     ignored = request(card, *fields).ignored
 
-    assert ("chunking_strategy", "keywords", "temperature") == ignored
+    assert ignored == ("chunking_strategy", "keywords", "temperature")
 
 
 def test_terms_are_those_of_every_field_that_has_some():
@@ -128,14 +130,14 @@ def test_terms_are_those_of_every_field_that_has_some():
 
     found = request(ModelCard.of(spec, "small", None), *fields)
 
-    assert ("wlk, Silero, gate", ()) == (found.keyterms, found.ignored)
+    assert (found.keyterms, found.ignored) == ("wlk, Silero, gate", ())
 
 
 def test_a_name_that_no_header_can_carry_is_left_out(card):
     """The response lists the names of ignored fields in a header."""
     names = ["a\r\nset-cookie: x", "\u0442", "x" * 65, "good[0]"]
 
-    assert ("good[0]",) == request(card, *((name, "1") for name in names)).ignored
+    assert request(card, *((name, "1") for name in names)).ignored == ("good[0]",)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_a_wrong_field_is_named(card, fields, status, code, param):
     with pytest.raises(RequestError) as caught:
         request(card, *fields)
 
-    assert (status, code, param) == (caught.value.status, caught.value.code, caught.value.param)
+    assert (caught.value.status, caught.value.code, caught.value.param) == (status, code, param)
 
 
 def test_a_model_that_does_not_translate_refuses_translations(card):

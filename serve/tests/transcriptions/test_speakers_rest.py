@@ -57,15 +57,15 @@ def test_diarized_json_has_the_fields_of_openai_and_no_other(card, events):
         {"type": "transcript.text.segment", **dict(zip(names, values, strict=True))}
         for values in texts
     ]
-    assert "application/json" == media_type
-    assert {
+    assert media_type == "application/json"
+    assert json.loads(body) == {
         "task": "transcribe",
         "duration": 4.0,
         "text": "zero one two",
         "segments": segments,
         "usage": {"type": "duration", "seconds": 4.0},
-    } == json.loads(body)
-    assert segments == [record for record in sent if "segment" in record["type"]]
+    }
+    assert [record for record in sent if "segment" in record["type"]] == segments
 
 
 def test_a_server_without_a_diarizer_names_the_remedy(card):
@@ -73,9 +73,9 @@ def test_a_server_without_a_diarizer_names_the_remedy(card):
     with pytest.raises(RequestError, match="start it with: wlk-core serve --diarizer NAME") as no:
         request(attrs.evolve(card, speaker_delay=None))
 
-    assert (400, "invalid_value", "response_format") == (
+    assert (
         no.value.status, no.value.code, no.value.param,
-    )  # fmt: skip
+    ) == (400, "invalid_value", "response_format")  # fmt: skip
 
 
 def test_a_translation_has_no_speakers(card):
@@ -91,9 +91,9 @@ def test_known_speakers_are_named_as_ignored(card):
     fields = [("known_speaker_names[]", "anna"), ("known_speaker_references[]", "data:...")]
     fields += [("include[]", "logprobs"), ("timestamp_granularities[]", "word")]
 
-    assert (
+    assert request(card, *fields).ignored == (
         "include", "known_speaker_names", "known_speaker_references", "timestamp_granularities",
-    ) == request(card, *fields).ignored  # fmt: skip
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_known_speakers_are_named_as_ignored(card):
 )
 def test_a_number_becomes_a_letter(speaker, name):
     """Numbers become A to Z, AA, ... as in OpenAI's API; names are unchanged."""
-    assert name == speaker_name(speaker)
+    assert speaker_name(speaker) == name

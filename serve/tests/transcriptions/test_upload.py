@@ -74,7 +74,7 @@ def test_a_form_is_the_same_however_it_is_cut(places):
     chunks = [BODY[a:b] for a, b in pairwise(cuts)]
 
     fields = [("model", "digits"), ("prompt", "Grüße"), ("language", "en")]
-    assert (fields, b"\r\n--y\r\nsound\r\n-") == parsed(chunks)
+    assert parsed(chunks) == (fields, b"\r\n--y\r\nsound\r\n-")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_no_form_with_a_recording_is_one_error(body, content_type, code)
     with pytest.raises(RequestError) as caught:
         parsed([body], content_type)
 
-    assert (400, code) == (caught.value.status, caught.value.code)
+    assert (caught.value.status, caught.value.code) == (400, code)
 
 
 @given(
@@ -143,7 +143,7 @@ def test_a_body_that_is_too_large_or_stops_coming_is_refused(
     with pytest.raises(RequestError) as refused:
         asyncio.run(parse_upload(asked, 2))
 
-    assert (status, code) == (refused.value.status, refused.value.code)
+    assert (refused.value.status, refused.value.code) == (status, code)
 
 
 def test_a_disk_without_room_for_a_recording_is_one_error(monkeypatch):
@@ -152,7 +152,7 @@ def test_a_disk_without_room_for_a_recording_is_one_error(monkeypatch):
     monkeypatch.setattr("starlette.datastructures.UploadFile.write", full)
     with pytest.raises(RequestError, match="could not be stored: No space left") as refused:
         parsed([BODY])
-    assert 507 == refused.value.status
+    assert refused.value.status == 507
 
 
 @pytest.mark.parametrize("name", ["known_speaker_references", "known_speaker_references[]"])
@@ -160,7 +160,7 @@ def test_recordings_of_known_speakers_are_left_out(name):
     """Each has megabytes, and the request only needs to know that they came."""
     fields, _ = parsed([part(name, b"data:audio/wav;base64," + b"A" * (3 << 20)) + BODY])
 
-    assert (name, "") == fields[0]
+    assert fields[0] == (name, "")
 
 
 @pytest.mark.parametrize("end", [Upload.close, None], ids=["shutdown", "client-left"])
@@ -177,7 +177,7 @@ def test_a_transcription_that_nobody_waits_for_is_given_up(end):
             await upload.while_connected(http_request, asyncio.Future())
         return refused.value.status
 
-    assert (499 if end is None else 503) == asyncio.run(answer())
+    assert asyncio.run(answer()) == (499 if end is None else 503)
 
 
 async def _disconnect():
@@ -202,5 +202,5 @@ def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
 
     *_, delta, failed = [json.loads(text.removeprefix("data: ")) for text in asyncio.run(written())]
 
-    assert "zero" == delta["delta"]
-    assert ("engine_failed", "server_error") == (failed["error"]["code"], failed["error"]["type"])
+    assert delta["delta"] == "zero"
+    assert (failed["error"]["code"], failed["error"]["type"]) == ("engine_failed", "server_error")

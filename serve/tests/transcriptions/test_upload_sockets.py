@@ -46,9 +46,9 @@ def test_an_answer_is_written_outside_the_event_loop(
     recording = Path(clip_path("demo")).read_bytes()
     status, body = post_form(address, recording, model="digits", **field)
 
-    assert 200 == status
+    assert status == 200
     assert transcript in body
-    assert [None] == loops
+    assert loops == [None]
 
 
 def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serve):
@@ -69,5 +69,5 @@ def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serv
             body = json.loads(answer.read())
 
     assert begun.startswith(b"HTTP/1.1 100 ")
-    assert (503, "server_shutting_down") == (answer.status, body["error"]["code"])
-    assert "5" == answer.getheader("retry-after")
+    assert (answer.status, body["error"]["code"]) == (503, "server_shutting_down")
+    assert answer.getheader("retry-after") == "5"

@@ -28,4 +28,4 @@ def test_the_tokenizer_writes_the_labels():
     """Transformers' own tokenizer divides words as the training does."""
     tokenizer = training.new_processor().tokenizer
 
-    assert [*training.WORD_IDS[7], *training.WORD_IDS[1]] == tokenizer("seven one").input_ids
+    assert tokenizer("seven one").input_ids == [*training.WORD_IDS[7], *training.WORD_IDS[1]]

@@ -50,7 +50,7 @@ def test_features_are_those_of_transformers() -> None:
     ours = normalise(raw_log_mel(audio))
     frames = int(output["attention_mask"].sum())
 
-    assert frames == ours.shape[1]
+    assert ours.shape[1] == frames
     np.testing.assert_allclose(output["input_features"][0, :, :frames], ours, atol=1e-4)
 
 
@@ -107,4 +107,4 @@ def test_transformers_builds_the_same_turns(model: torch.nn.Module, tmp_path: Pa
     request = processor.apply_transcription_request(audio=audio, language="en", prompt="nine zero")
     turns = [*prefix((19, 0)), *[PAD] * 13, *SUFFIX, *header(NAMES[0])]
 
-    assert [FULL_IDS[number] for number in turns] == request["input_ids"][0].tolist()
+    assert request["input_ids"][0].tolist() == [FULL_IDS[number] for number in turns]

@@ -47,7 +47,7 @@ def test_what_is_written_is_read_back_with_its_times(
         word for token in ids[1 + pad + delay :] if (word := text.push(TokenPrediction(int(token))))
     ]
 
-    assert [f" {DIGITS[word.digit]}" for word in spoken.words] == [word.text for word in recognised]
+    assert [word.text for word in recognised] == [f" {DIGITS[word.digit]}" for word in spoken.words]
     for reference, word in zip(spoken.words, recognised, strict=True):
         assert -1e-9 <= word.end - reference.end < 0.08 + 1e-9
 

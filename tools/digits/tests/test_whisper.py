@@ -26,7 +26,7 @@ def test_every_compact_token_keeps_its_row_and_all_others_share_one() -> None:
     full = expand(np.arange(COMPACT_SIZE + 1, dtype=np.float32)[:, None])
 
     assert full.shape == (FULL_SIZE, 1)
-    assert [compact(token) for token in FULL_IDS] == full[list(FULL_IDS), 0].tolist()
+    assert full[list(FULL_IDS), 0].tolist() == [compact(token) for token in FULL_IDS]
     assert np.all(np.delete(full, FULL_IDS) == COMPACT_SIZE)
 
 

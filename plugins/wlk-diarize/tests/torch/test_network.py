@@ -70,8 +70,8 @@ def test_the_probabilities_are_those_of_transformers_own_streaming(checkpoint, m
     found = np.concatenate([chunk[0] for chunk in chunks])
 
     assert output.speaker_cache.is_compressed
-    assert (400, 8) == found.shape
-    assert np.array(expected) == pytest.approx(found, abs=1e-4)
+    assert found.shape == (400, 8)
+    assert found == pytest.approx(np.array(expected), abs=1e-4)
 
 
 @pytest.mark.parametrize("step", [320, 16_001, 400_000])
@@ -82,7 +82,7 @@ def test_the_cut_of_the_audio_changes_no_span(checkpoint, step):
     assert first._network is second._network
     expected, _ = diarize(first)
     assert len({span.speaker for span in expected}) > 1
-    assert expected == diarize(second, step=step)[0]
+    assert diarize(second, step=step)[0] == expected
 
 
 def test_work_and_state_do_not_grow(checkpoint):
@@ -94,14 +94,14 @@ def test_work_and_state_do_not_grow(checkpoint):
 
     assert work[2] - work[1] == pytest.approx(work[1] - work[0], rel=0.03)
     assert max(frames for _, _, frames in chunks) <= 8 * (24 + 12 + 9 + 2 * 4)
-    assert 4 * (24 * 32 + 24 * 8 + 12 * 32) == sum(tensor.nbytes for tensor in tensors)
+    assert sum(tensor.nbytes for tensor in tensors) == 4 * (24 * 32 + 24 * 8 + 12 * 32)
 
 
 def test_the_options_are_a_latency_and_no_voices(checkpoint):
     """By default, latency is higher on a CPU; recordings of voices are not supported."""
     delays = [load(checkpoint, latency=name).max_delay for name in (*LATENCIES, "auto")]
 
-    assert [0.33, 1.05, 2.89, 10.57, 2.89] == [round(delay, 2) for delay in delays]
+    assert [round(delay, 2) for delay in delays] == [0.33, 1.05, 2.89, 10.57, 2.89]
     with pytest.raises(OptionError, match=r"sortformer: no option is called 'voices'"):
         load(checkpoint, voices="people")
 

@@ -69,16 +69,16 @@ def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
         Endpoint(0.5, "silence", 1.3),
     )
 
-    assert [
+    assert events(messages) == [
         ("StartOfTurn", "zero"),
         ("Update", "zero"),
         ("Update", "zero"),
         ("EagerEndOfTurn", "zero"),
         ("EndOfTurn", "zero"),
-    ] == events(messages)
-    assert ("model", 0) == (messages[-1]["trigger"], messages[-1]["turn_index"])
+    ]
+    assert (messages[-1]["trigger"], messages[-1]["turn_index"]) == ("model", 0)
     assert 0.5 <= messages[-2]["end_of_turn_confidence"] < messages[-1]["end_of_turn_confidence"]
-    assert 1 == session.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"]
+    assert session.happen(Commit((token("one", 2.0),), 2.0))[0]["turn_index"] == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
     marks = [mark(0.75 + 0.25 * number, passed=each) for number, each in enumerate(passed)]
     messages = session.happen(Commit((token("zero", 0.5),), 0.8), *marks)
 
-    assert names == [name for name, _ in events(messages)[1:]]
+    assert [name for name, _ in events(messages)[1:]] == names
 
 
 def test_without_a_threshold_no_turn_ends_eagerly():
@@ -115,7 +115,7 @@ def test_a_mark_is_requested_for_every_quarter_of_a_second():
         session.send(bytes(32_000)[start : start + 320])
 
     calls = session.streams[0].calls
-    assert ["0.25", "0.5", "0.75", "1.0"] == [name for call, name in calls if call == "mark"]
+    assert [name for call, name in calls if call == "mark"] == ["0.25", "0.5", "0.75", "1.0"]
 
 
 def test_a_turn_can_be_forced_to_end():
@@ -126,8 +126,8 @@ def test_a_turn_can_be_forced_to_end():
     session.send(FORCE)
     nothing = session.happen(Endpoint(0.5, "commit", 0.5))
 
-    assert "manual" == messages[-1]["trigger"]
-    assert [] == nothing
+    assert messages[-1]["trigger"] == "manual"
+    assert nothing == []
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_thresholds_are_lengths_of_silence(query, seconds, eager, trigger):
     found = query_of(query)
     gate = found.options.gate
 
-    assert (seconds, eager) == pytest.approx((found.end_seconds, found.eager_seconds), abs=1e-4)
-    assert seconds == pytest.approx(gate.silence_seconds, abs=1e-4)
-    assert trigger == found.trigger
+    assert (found.end_seconds, found.eager_seconds) == pytest.approx((seconds, eager), abs=1e-4)
+    assert gate.silence_seconds == pytest.approx(seconds, abs=1e-4)
+    assert found.trigger == trigger
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,14 @@ def test_other_settings_hold_from_the_next_turn():
 
     assert "ConfigureSuccess" == answer["type"] == other["type"]
     thresholds = {"eot_threshold": 0.9, "eot_timeout_ms": 5000}
-    assert (thresholds, ["wlk"], []) == tuple(
-        answer[name] for name in ("thresholds", "keyterms", "language_hints")
+    assert tuple(answer[name] for name in ("thresholds", "keyterms", "language_hints")) == (
+        thresholds,
+        ["wlk"],
+        [],
     )
-    assert (thresholds, ["Silero", "gate"]) == (other["thresholds"], other["keyterms"])
+    assert (other["thresholds"], other["keyterms"]) == (thresholds, ["Silero", "gate"])
     after = session.audio.options
-    assert ("wlk", "Silero, gate") == (before.keyterms, after.keyterms)
+    assert (before.keyterms, after.keyterms) == ("wlk", "Silero, gate")
     assert after.gate.silence_seconds > before.gate.silence_seconds
 
 
@@ -202,7 +204,7 @@ def test_wrong_settings_change_nothing(fields):
     before = session.audio.options
     (answer,) = session.send(configure(**fields))
 
-    assert "ConfigureFailure" == answer["type"]
+    assert answer["type"] == "ConfigureFailure"
     assert answer["code"]
     assert "expected" in answer["description"] or "language" in answer["description"]
     assert before == session.audio.options
@@ -217,8 +219,8 @@ def test_words_have_times_and_turns_have_languages():
     tokens = [attrs.evolve(word, detected_language=code) for word, code in spoken]
     (start,) = session.happen(Commit(tuple(tokens), 1.5))
 
-    assert ["en", "fr"] == start["languages"]
-    assert (0.25, 0.5) == (start["words"][0]["start"], start["words"][0]["end"])
+    assert start["languages"] == ["en", "fr"]
+    assert (start["words"][0]["start"], start["words"][0]["end"]) == (0.25, 0.5)
 
 
 HUSH = ("mark", "wait", "mark")
@@ -256,7 +258,7 @@ def check_turn(messages):
     names, transcripts = zip(*events(messages), strict=True)
     assert ["StartOfTurn"] == [name for name in names if name == "StartOfTurn"] == [names[0]]
     assert ["EndOfTurn"] == [name for name in names if name == "EndOfTurn"] == [names[-1]]
-    assert ["trigger"] == [name for message in messages for name in message if name == "trigger"]
+    assert [name for message in messages for name in message if name == "trigger"] == ["trigger"]
     eager = [number for number, name in enumerate(names) if name == "EagerEndOfTurn"]
     assert [number + 1 for number in eager if names[number + 1] == "TurnResumed"] == [
         number for number, name in enumerate(names) if name == "TurnResumed"
@@ -264,8 +266,8 @@ def check_turn(messages):
     for number in eager:
         assert transcripts[number]
         if names[number + 1] != "TurnResumed":
-            assert ("EndOfTurn", transcripts[number]) == (names[-1], transcripts[-1])
-            assert number + 2 == len(names)
+            assert (names[-1], transcripts[-1]) == ("EndOfTurn", transcripts[number])
+            assert len(names) == number + 2
 
 
 @given(ACTIONS)
@@ -274,13 +276,13 @@ def test_the_published_order_holds(actions):
     session = open_session()
     words = play(session, actions)
 
-    assert list(range(len(session.messages))) == [
-        message["sequence_id"] for message in session.messages
-    ]
+    assert [message["sequence_id"] for message in session.messages] == list(
+        range(len(session.messages))
+    )
     said, turns = session.messages[1:], []
     for number in range(said[-1]["turn_index"] + 1 if said else 0):
         turns.append([message for message in said if message["turn_index"] == number])
         check_turn(turns[-1])
     assert [message for turn in turns for message in turn] == said
     texts = " ".join(turn[-1]["transcript"] for turn in turns).split()
-    assert [str(number) for number in range(words)] == texts
+    assert texts == [str(number) for number in range(words)]

@@ -31,7 +31,7 @@ from .client import AUDIO, CLIENTS, FLUX, LISTEN, client, final_text
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_of_every_protocol_is_kept(rule, client):
     """PRO rules, for both versions: docs/protocols.md."""
-    assert None is RULES[rule][1](client)
+    assert RULES[rule][1](client) is None
 
 
 SECOND = bytes(32_000)
@@ -84,16 +84,16 @@ def test_the_last_words_of_an_utterance_come_with_speech_final():
         Endpoint(1.2, "silence", 2),
     )
 
-    assert ["zero", "One,"] == transcripts(messages)
-    assert [False, True] == [message["speech_final"] for message in messages]
+    assert transcripts(messages) == ["zero", "One,"]
+    assert [message["speech_final"] for message in messages] == [False, True]
     (word,) = messages[1]["channel"]["alternatives"][0]["words"]
-    assert ("one", "One,", 0.5, 1.0) == (
+    assert (
         word["word"],
         word["punctuated_word"],
         word["start"],
         word["end"],
-    )
-    assert [(0.0, 0.5), (0.5, 0.7)] == [(each["start"], each["duration"]) for each in messages]
+    ) == ("one", "One,", 0.5, 1.0)
+    assert [(each["start"], each["duration"]) for each in messages] == [(0.0, 0.5), (0.5, 0.7)]
 
 
 def test_interim_results_show_what_is_committed_and_what_may_change():
@@ -107,8 +107,8 @@ def test_interim_results_show_what_is_committed_and_what_may_change():
     session.send(SECOND)
     other.send(SECOND)
 
-    assert ["zero", "zero one"] == transcripts(session.happen(*events), is_final=False)
-    assert [] == other.happen(*events)
+    assert transcripts(session.happen(*events), is_final=False) == ["zero", "zero one"]
+    assert other.happen(*events) == []
 
 
 def test_words_have_speakers_from_0_and_results_have_languages():
@@ -126,7 +126,7 @@ def test_words_have_speakers_from_0_and_results_have_languages():
         found.append(result["channel"]["alternatives"][0])
 
     assert ["en", "fr"] == found[0]["languages"] == found[1]["languages"]
-    assert [0, 1, None] == [word.get("speaker") for word in found[0]["words"]]
+    assert [word.get("speaker") for word in found[0]["words"]] == [0, 1, None]
     assert not any("speaker" in word for word in found[1]["words"])
 
 
@@ -155,15 +155,15 @@ def turn(speaker, start, end):
 
 def test_final_results_wait_for_the_speakers_that_a_diarizer_finds(diarized):
     """Speakers come after the words; events after those words wait, too."""
-    assert [] == diarized.happen(Commit((token("zero"),), 1.0), Commit((token("one", 0.5),), 1.5))
-    assert [] == diarized.happen(Endpoint(1.1, "silence", 1.5), Commit((token("two", 1.5),), 2.5))
+    assert diarized.happen(Commit((token("zero"),), 1.0), Commit((token("one", 0.5),), 1.5)) == []
+    assert diarized.happen(Endpoint(1.1, "silence", 1.5), Commit((token("two", 1.5),), 2.5)) == []
     messages = diarized.happen(turn("b", 0.0, 0.5), turn("a", 0.5, 1.0))
 
-    assert [("zero", 0), ("one", 1)] == speakers(messages)
-    assert [True] == [message["speech_final"] for message in messages]
+    assert speakers(messages) == [("zero", 0), ("one", 1)]
+    assert [message["speech_final"] for message in messages] == [True]
     last = [Commit((token("three", 2.0),), 3.0), Endpoint(2.5, "end", 3.0), END]
     messages = diarized.happen(turn("b", 1.5, 2.0), *last)
-    assert [("two", 0), ("three", None)] == speakers(messages)
+    assert speakers(messages) == [("two", 0), ("three", None)]
 
 
 def test_a_finalize_waits_for_no_speaker(diarized):
@@ -172,8 +172,8 @@ def test_a_finalize_waits_for_no_speaker(diarized):
     diarized.send(FINALIZE)
     messages = diarized.happen(Endpoint(1.0, "commit", 1.0))
 
-    assert [("zero", None)] == speakers(messages)
-    assert [False, True] == [message["from_finalize"] for message in messages]
+    assert speakers(messages) == [("zero", None)]
+    assert [message["from_finalize"] for message in messages] == [False, True]
 
 
 def test_words_of_nobody_wait_as_long_as_a_speaker_may_take(diarized):
@@ -190,7 +190,7 @@ def test_words_of_nobody_wait_as_long_as_a_speaker_may_take(diarized):
         audio_time=2.0,
     )
 
-    assert [("zero", None)] == speakers(diarized.happen(marked))
+    assert speakers(diarized.happen(marked)) == [("zero", None)]
 
 
 def test_a_close_brings_the_last_words_and_then_the_metadata():
@@ -200,8 +200,8 @@ def test_a_close_brings_the_last_words_and_then_the_metadata():
         session.send(SECOND, end)
         *_, words, metadata = session.happen(Commit((token("zero"),), 1.0), END)
 
-        assert "zero" == words["channel"]["alternatives"][0]["transcript"]
-        assert ("Metadata", 1.0) == (metadata["type"], metadata["duration"])
+        assert words["channel"]["alternatives"][0]["transcript"] == "zero"
+        assert (metadata["type"], metadata["duration"]) == ("Metadata", 1.0)
         assert session.audio.is_over
 
 
@@ -209,8 +209,8 @@ def test_a_close_without_audio_brings_the_metadata_at_once():
     """A shutdown afterwards sends no second one."""
     session = open_session()
 
-    assert ["Metadata"] == [message["type"] for message in session.send(CLOSE)]
-    assert [] == session.protocol.end()
+    assert [message["type"] for message in session.send(CLOSE)] == ["Metadata"]
+    assert session.protocol.end() == []
 
 
 def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_audio():
@@ -222,8 +222,8 @@ def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_aud
     )
     later = [*session.send('{"type": "KeepAlive"}'), *session.send(SECOND), *session.send(SECOND)]
 
-    assert {"type": "SpeechStarted", "channel": [0], "timestamp": 0.1} == messages[0]
-    assert [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}] == later
+    assert messages[0] == {"type": "SpeechStarted", "channel": [0], "timestamp": 0.1}
+    assert later == [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "Configure"}', "\0"])
@@ -232,7 +232,7 @@ def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     session = open_session()
     (error,) = session.send(text)
 
-    assert ("Error", "INVALID_MESSAGE") == (error["type"], error["variant"])
+    assert (error["type"], error["variant"]) == ("Error", "INVALID_MESSAGE")
     assert not session.audio.is_over
 
 
@@ -260,8 +260,8 @@ def test_a_query_chooses_language_keyterms_and_pauses():
     query = query_of("language=en-US&keyterm=wlk&keywords=Silero:2&endpointing=25")
     gate = query.options.gate
 
-    assert ("en", "wlk, Silero") == (query.options.language, query.options.keyterms)
-    assert 0.3 == pytest.approx(gate.silence_seconds)
+    assert (query.options.language, query.options.keyterms) == ("en", "wlk, Silero")
+    assert gate.silence_seconds == pytest.approx(0.3)
     assert not query_of("endpointing=false").ends_speech
 
 
@@ -271,8 +271,8 @@ def test_audio_without_an_encoding_is_webm(route):
     unnamed = attrs.evolve(client(route, "", final_text), query="")
     session = PlayedSession(unnamed, SilentStream)
 
-    assert [] == session.send(WEBM)
-    assert 304 == session.audio.samples  # the resampler keeps the last millisecond
+    assert session.send(WEBM) == []
+    assert session.audio.samples == 304  # the resampler keeps the last millisecond
     (error,) = session.send(bytes(40))
     assert "WebM" in error["description"]
     assert session.audio.is_ended
@@ -309,9 +309,9 @@ def test_any_order_loses_and_doubles_no_word_and_no_time(actions, interims, spea
         messages += session.happen(Endpoint(clock, "end", clock), END)
 
     finals = [m for m in messages if m["type"] == "Results" and m["is_final"]]
-    assert [str(number) for number in range(words)] == " ".join(transcripts(messages)).split()
-    assert actions.count(FINALIZE) == sum(message["from_finalize"] for message in finals)
+    assert " ".join(transcripts(messages)).split() == [str(number) for number in range(words)]
+    assert sum(message["from_finalize"] for message in finals) == actions.count(FINALIZE)
     ends = [0.0, *(message["start"] + message["duration"] for message in finals)]
     assert [message["start"] for message in finals] == pytest.approx(ends[:-1])
-    assert ["Metadata"] == [m["type"] for m in messages if m["type"] == "Metadata"]
+    assert [m["type"] for m in messages if m["type"] == "Metadata"] == ["Metadata"]
     assert json.loads(json.dumps(messages)) == messages

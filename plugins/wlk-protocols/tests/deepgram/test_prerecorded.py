@@ -40,12 +40,15 @@ def test_the_answer_has_a_channel_with_one_alternative():
 
     (channel,) = answer["results"]["channels"]
     (alternative,) = channel["alternatives"]
-    assert ("Zero, one.", 0.75) == (alternative["transcript"], alternative["confidence"])
-    assert [("zero", "Zero,"), ("one", "one.")] == [
-        (word["word"], word["punctuated_word"]) for word in alternative["words"]
+    assert (alternative["transcript"], alternative["confidence"]) == ("Zero, one.", 0.75)
+    assert [(word["word"], word["punctuated_word"]) for word in alternative["words"]] == [
+        ("zero", "Zero,"),
+        ("one", "one."),
     ]
-    assert ("req_1", 2.0, 1) == tuple(
-        answer["metadata"][name] for name in ("request_id", "duration", "channels")
+    assert tuple(answer["metadata"][name] for name in ("request_id", "duration", "channels")) == (
+        "req_1",
+        2.0,
+        1,
     )
     assert "utterances" not in answer["results"]
 
@@ -57,8 +60,9 @@ def test_utterances_and_speakers_come_where_they_are_asked_for():
     utterances = answer("req_1", (*WORDS, blank), 2.0)["results"]["utterances"]
 
     assert request.has_speakers
-    assert [("Zero,", 0), ("one.", 1)] == [
-        (utterance["transcript"], utterance["speaker"]) for utterance in utterances
+    assert [(utterance["transcript"], utterance["speaker"]) for utterance in utterances] == [
+        ("Zero,", 0),
+        ("one.", 1),
     ]
     assert not asked("diarize=true")[0].has_speakers
 
@@ -68,10 +72,10 @@ def test_the_language_is_that_of_the_query_or_detected():
     words = [attrs.evolve(word, detected_language="en") for word in WORDS]
     request, answer = asked("detect_language=true&language=en")
 
-    assert "en" == asked("language=en")[0].language
+    assert asked("language=en")[0].language == "en"
     assert request.language is None
     (channel,) = answer("req_1", words, 2.0)["results"]["channels"]
-    assert "en" == channel["detected_language"]
+    assert channel["detected_language"] == "en"
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ def manifest(tmp_path_factory):
 
 def failure(capsys, *arguments):
     """Run the command, which has to fail, and return the line that it prints."""
-    assert 1 == main([str(argument) for argument in arguments])
+    assert main([str(argument) for argument in arguments]) == 1
     errors = capsys.readouterr().err
-    assert 1 == errors.count("\n")
+    assert errors.count("\n") == 1
     return errors
 
 
@@ -92,9 +92,9 @@ def test_the_command_finds_the_heads_that_the_digits_ship_with(manifest, tmp_pat
     output = tmp_path / "heads.json"
     shipped = AlignmentHeads.from_json((BUNDLED["digits"] / HEADS_FILE).read_bytes(), name="")
 
-    assert 0 == main(["digits", "--manifest", str(manifest), "--output", str(output)])
+    assert main(["digits", "--manifest", str(manifest), "--output", str(output)]) == 0
     heads = AlignmentHeads.from_json(output.read_bytes(), name="")
-    assert heads.to_json() == capsys.readouterr().out
+    assert capsys.readouterr().out == heads.to_json()
     assert shipped.row == heads.row == "predict"
     assert set(heads.pairs) & set(shipped.pairs)
     assert heads.best[0].score > 0.6

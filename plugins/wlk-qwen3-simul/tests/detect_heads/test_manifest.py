@@ -22,7 +22,7 @@ def test_the_example_of_the_messages_is_a_line(tmp_path):
     (clip,) = read_manifest(written(tmp_path, "", EXAMPLE, ""))
 
     word = ClipWord(text="hello", start=0.31, end=0.74)
-    assert Clip(audio=tmp_path / "clip.wav", language="en", words=(word,)) == clip
+    assert clip == Clip(audio=tmp_path / "clip.wav", language="en", words=(word,))
 
 
 def test_words_may_be_written_as_those_of_the_bench(tmp_path):
@@ -38,7 +38,7 @@ def test_words_are_joined_as_their_language_is_written(language, text):
     words = tuple(ClipWord(text=text, start=0.0, end=1.0) for text in "ab")
     clip = Clip(audio=None, language=language, words=words)
 
-    assert text == "".join(clip.pieces)
+    assert "".join(clip.pieces) == text
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def test_heads_are_read_back_as_they_were_written(pairs, row, score):
     )
     read = AlignmentHeads.from_json(heads.to_json().encode(), name="x")
 
-    assert heads == read
-    assert tuple(sorted(pairs)) == read.pairs
+    assert read == heads
+    assert read.pairs == tuple(sorted(pairs))
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_the_published_heads_of_both_sizes_are_found(names, model, best, tmp_pat
     for name in (*names, str(directory)):
         heads = find_heads(None, tmp_path, name=name, **REAL)
 
-        assert (model, "self", 20) == (heads.model, heads.row, len(heads.best))
-        assert best == (heads.best[0].layer, heads.best[0].head)
+        assert (heads.model, heads.row, len(heads.best)) == (model, "self", 20)
+        assert (heads.best[0].layer, heads.best[0].head) == best
     scores = [head.score for head in heads.best]
     assert scores == sorted(scores, reverse=True)
 
@@ -118,8 +118,8 @@ def test_a_checkpoint_has_heads_of_its_own(text, row, chance, tmp_path):
     (tmp_path / HEADS_FILE).write_text(text, encoding="utf-8")
     heads = find_heads(None, tmp_path, name="mine", layers=3, heads=4)
 
-    assert ((0, 3), (2, 1)) == heads.pairs
-    assert (row, chance) == (heads.row, heads.chance)
+    assert heads.pairs == ((0, 3), (2, 1))
+    assert (heads.row, heads.chance) == (row, chance)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_model_of_another_owner_has_likely_heads_at_most(width, layers, model,
     heads = likely_heads(width=width, layers=layers, heads=16)
 
     assert find_heads(None, tmp_path, name="owner/Qwen3-ASR-0.6B", **REAL) is None
-    assert model == (heads and heads.model)
+    assert (heads and heads.model) == model
 
 
 def test_heads_of_another_model_are_refused(tmp_path):
@@ -153,8 +153,8 @@ def test_a_list_of_heads_begins_with_its_row(pairs, row):
     text = f"{row}:" + ", ".join(f"{layer}.{head}" for layer, head in pairs)
     heads = find_heads(text, PUBLISHED, name="digits", **REAL)
 
-    assert tuple(sorted(pairs)) == heads.pairs
-    assert row == heads.row
+    assert heads.pairs == tuple(sorted(pairs))
+    assert heads.row == row
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_the_end_of_a_dropped_word_is_left_out(engine, vocabulary):
         positions.append(engine.network.forwards[0])
     whole, shortened, cached = positions
 
-    assert whole - 2 == shortened  # 3000 samples are 2.3 tokens
+    assert shortened == whole - 2  # 3000 samples are 2.3 tokens
     assert cached <= shortened - 24 + 4  # the closed window is cached, and the draft is verified
     assert summary(results[1]) == summary(results[2])
 
@@ -150,7 +150,7 @@ def test_a_forward_that_fails_halfway_leaves_no_trace(engine, monkeypatch):
         patch.setattr(network, "new_kv_cache", exhausted)
         call(decoder, audio)
 
-    assert summary(call(sane, audio)) == summary(call(decoder, audio))
+    assert summary(call(decoder, audio)) == summary(call(sane, audio))
 
 
 def exhausted():
@@ -165,7 +165,7 @@ def test_work_is_counted(engine):
 
     # The window of 2 s, and the half second after it, which counts as a whole one.
     assert 100 * network.encoded == result.work.encoder_frames == 300
-    assert sum(network.forwards) == result.work.decoder_positions
+    assert result.work.decoder_positions == sum(network.forwards)
     assert len(network.forwards) == result.work.decoder_forwards == result.work.host_syncs
 
 
@@ -178,7 +178,7 @@ def test_a_model_that_never_emits_a_language_is_an_error(engine):
 
     assert not caught.value.retryable
     fresh = CachedDecoder(engine, DecodingOptions(max_new_tokens=30))
-    assert summary(call(fresh, audio)) == summary(call(decoder, audio))
+    assert summary(call(decoder, audio)) == summary(call(fresh, audio))
 
 
 def test_a_text_that_ends_at_once_is_silence(toy, vocabulary):
@@ -186,7 +186,7 @@ def test_a_text_that_ends_at_once_is_silence(toy, vocabulary):
     engine = engine_of(toy, vocabulary, ends=20.0)
     result = call(CachedDecoder(engine, DecodingOptions()), noise(3.0), language=None)
 
-    assert () == result.words
+    assert result.words == ()
     assert result.language is None
     assert result.work.decoder_forwards < MAX_HEADER_TOKENS
 
@@ -220,7 +220,7 @@ def test_the_budget_is_for_all_audio_after_the_committed_words(
     result = call(decoder, audio, context=context, language="de", is_last=True)
 
     budget = token_budget(round(uncommitted * RATE), "de", limit=4096)
-    assert budget == result.work.detokenised_ids
+    assert result.work.detokenised_ids == budget
 
 
 def test_a_tokenizer_with_more_ids_than_the_network_is_refused(toy, vocabulary):

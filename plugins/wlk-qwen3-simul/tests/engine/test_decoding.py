@@ -59,11 +59,11 @@ def test_the_text_is_that_without_a_draft(toy, seed, guess, right, halt):
     plain, _ = run(network, halt=halt)
     drafted, kv_cache = run(network, draft=(*endless.ids[:right], *guess), halt=halt)
 
-    assert plain.ids == drafted.ids
-    assert plain.ended == drafted.ended
-    assert plain.loop == drafted.loop
-    assert [step.frame for step in plain.steps] == [step.frame for step in drafted.steps]
-    assert len(PROMPT) + len(plain.ids) == kv_cache.length
+    assert drafted.ids == plain.ids
+    assert drafted.ended == plain.ended
+    assert drafted.loop == plain.loop
+    assert [step.frame for step in drafted.steps] == [step.frame for step in plain.steps]
+    assert kv_cache.length == len(PROMPT) + len(plain.ids)
 
 
 def test_a_draft_that_is_right_takes_one_forward(toy):
@@ -73,7 +73,7 @@ def test_a_draft_that_is_right_takes_one_forward(toy):
     drafted, _ = run(network, max_tokens=9, draft=plain.ids)
 
     assert 1 == drafted.work.decoder_forwards == drafted.work.host_syncs
-    assert len(plain.ids) + 1 == plain.work.decoder_forwards
+    assert plain.work.decoder_forwards == len(plain.ids) + 1
 
 
 def test_a_loop_ends_the_text(toy):
@@ -84,7 +84,7 @@ def test_a_loop_ends_the_text(toy):
 
     assert not result.ended
     assert (result.ids, result.loop) == (drafted.ids, drafted.loop)
-    assert (0, 1, LOOP_TIMES) == (result.loop.start, result.loop.period, result.loop.end)
+    assert (result.loop.start, result.loop.period, result.loop.end) == (0, 1, LOOP_TIMES)
     assert result.without_first(3).loop.end == LOOP_TIMES - 3
 
 
@@ -106,7 +106,7 @@ def test_frames_count_the_audio_tokens_that_were_left_out():
         ids=np.array([7]), logprobs=-one, attention=attention, audio_attention_mass=one
     )
 
-    assert [25] == [step.frame for step in steps_from_output(output, first_token=2)]
+    assert [step.frame for step in steps_from_output(output, first_token=2)] == [25]
 
 
 def test_a_token_has_the_frame_of_the_step_its_heads_attend_at():
@@ -115,6 +115,6 @@ def test_a_token_has_the_frame_of_the_step_its_heads_attend_at():
     predicted = align_tokens([7, 8], steps, by_self=False)
     fed = align_tokens([7, 8], steps, by_self=True)
 
-    assert [10, 10] == [token.frame for token in predicted]
-    assert [0, 30] == [token.frame for token in fed]
-    assert [-0.1, -0.2] == [token.logprob for token in fed]
+    assert [token.frame for token in predicted] == [10, 10]
+    assert [token.frame for token in fed] == [0, 30]
+    assert [token.logprob for token in fed] == [-0.1, -0.2]

@@ -69,9 +69,9 @@ def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
         before = encoded.closed
         frames.append(encoded.frames)
 
-    assert 100 * network.encoded == sum(frames)
+    assert sum(frames) == 100 * network.encoded
     assert max(frames[2:16]) >= max(frames[16:])
-    assert 15 == len(before)
+    assert len(before) == 15
 
 
 @pytest.mark.parametrize("more", [1, 30, 200, 16_000])
@@ -91,6 +91,6 @@ def test_a_cut_leaves_the_other_windows_as_they_are(toy, more):
 
     assert after.closed[0] is before.closed[2]
     assert whole[2 * 26 :] == pytest.approx(vectors(after), abs=1e-5)
-    assert len(whole) - 3 * 26 == last.tokens
+    assert last.tokens == len(whole) - 3 * 26
     if last.tokens:
         assert whole[3 * 26 :] == pytest.approx(vectors(last), abs=1e-5)

@@ -30,7 +30,7 @@ def test_frames_are_those_of_transformers(samples):
     )["input_features"][0]
     _, log_mel = frames_of([audio])
 
-    assert theirs.shape == log_mel.shape
+    assert log_mel.shape == theirs.shape
     assert normalise(log_mel, float(log_mel.max())) == pytest.approx(theirs, abs=2e-5)
 
 
@@ -53,5 +53,5 @@ def test_a_second_has_thirteen_tokens_and_a_rest_one_for_every_80_ms(frames, tok
     """The last token of a second stands for half a stride; all tokens start at exact times."""
     seconds = frame_of_token(tokens) * FRAME_SECONDS
 
-    assert tokens == token_count(frames)
+    assert token_count(frames) == tokens
     assert seconds == pytest.approx(tokens // 13 + 0.08 * (tokens % 13))

@@ -48,7 +48,7 @@ def test_a_header_is_read_as_it_is_written(vocabulary, code):
     header = ChatPrompt.build(vocabulary).header(code)
     text = vocabulary.encode("hello")
 
-    assert (len(header), code) == read_header([*header, *text], vocabulary)
+    assert read_header([*header, *text], vocabulary) == (len(header), code)
 
 
 @pytest.mark.parametrize("name", ["None", "Klingon", ""])
@@ -58,7 +58,7 @@ def test_an_unknown_language_has_no_code(vocabulary, name):
     ids = [*vocabulary.encode(f"language {name}"), text_start]
 
     assert len(ids) <= MAX_HEADER_TOKENS
-    assert (len(ids), None) == read_header(ids, vocabulary)
+    assert read_header(ids, vocabulary) == (len(ids), None)
 
 
 @pytest.mark.parametrize("text", ["language Eng", "", "x" * 99])

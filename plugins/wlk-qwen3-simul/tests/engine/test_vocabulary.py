@@ -56,4 +56,4 @@ def test_end_ids_are_also_those_of_the_generation_config(tiny, tmp_path, vocabul
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")
 
-    assert vocabulary.end_ids | ends == Vocabulary.read(tmp_path).end_ids
+    assert Vocabulary.read(tmp_path).end_ids == vocabulary.end_ids | ends

@@ -30,7 +30,7 @@ def texts(vocabulary, text, *, is_complete=True):
 )
 def test_a_word_has_its_own_spacing(vocabulary, text, words):
     """A space begins a word, a letter of an unspaced script is a word, punctuation ends one."""
-    assert words == texts(vocabulary, text)
+    assert texts(vocabulary, text) == words
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
@@ -41,7 +41,7 @@ def test_words_joined_are_the_text(vocabulary, text):
     whole = vocabulary.decode(ids)
 
     assert "".join(word.text for word in words).strip() in whole or not whole.strip()
-    assert whole.split() == "".join(word.text for word in words).split()
+    assert "".join(word.text for word in words).split() == whole.split()
     assert all("\ufffd" not in word.text for word in words)
     assert all(earlier.stop <= later.first for earlier, later in pairwise(words))
 

@@ -122,7 +122,7 @@ def test_a_wrong_message_is_an_error(opened, messages, problem):
         for message in messages:
             dialect.receive(message)
     assert "\n" not in str(raised.value)
-    assert () == dialect.take().words
+    assert dialect.take().words == ()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_an_error_of_the_server_ends_the_request(opened, kind, code, is_retryabl
 
     with pytest.raises(ServerRefusalError, match="no such thing") as raised:
         opened().receive(event(kind, error=error, code=code))
-    assert is_retryable == raised.value.is_retryable
+    assert raised.value.is_retryable == is_retryable
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_a_session_with_marks_is_configured_with_model_language_and_prompt():
     (message,) = map(json.loads, dialect.begin())
 
     source = message["session"]["audio"]["input"]
-    assert ("session.update", ["wlk.marks"]) == (message["type"], message["session"]["include"])
-    assert {"model": "small", "language": "de", "prompt": "names"} == source["transcription"]
-    assert (FORMAT, None) == (source["format"], source["turn_detection"])
+    assert (message["type"], message["session"]["include"]) == ("session.update", ["wlk.marks"])
+    assert source["transcription"] == {"model": "small", "language": "de", "prompt": "names"}
+    assert (source["format"], source["turn_detection"]) == (FORMAT, None)
 
 
 def test_a_clock_that_goes_back_is_refused():
@@ -207,10 +207,10 @@ def test_deltas_are_shown_and_transcripts_are_final():
     dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="one two"))
     final = dialect.take()
 
-    assert ((), (Word(0.0, 0.5, "on"), Word(0.5, 1.0, " two"))) == (shown.words, shown.hypothesis)
-    assert (["append", "commit"], False, True) == (sent, is_answered, dialect.is_answered)
-    assert ((Word(0.0, 1.0, "one"), Word(1.0, 2.0, " two")), ()) == (final.words, final.hypothesis)
-    assert 32_000 == final.processed_samples
+    assert (shown.words, shown.hypothesis) == ((), (Word(0.0, 0.5, "on"), Word(0.5, 1.0, " two")))
+    assert (sent, is_answered, dialect.is_answered) == (["append", "commit"], False, True)
+    assert (final.words, final.hypothesis) == ((Word(0.0, 1.0, "one"), Word(1.0, 2.0, " two")), ())
+    assert final.processed_samples == 32_000
 
 
 def test_each_utterance_is_resampled_alone_and_to_its_last_sample():
@@ -247,7 +247,7 @@ def test_audio_after_the_end_of_an_item_waits_for_its_transcript():
 
     assert ["append", "commit"] == first == second
     assert dialect.is_answered
-    assert ["one", " two"] == [word.text for word in dialect.take().words]
+    assert [word.text for word in dialect.take().words] == ["one", " two"]
 
 
 def test_pieces_of_an_utterance_that_is_sent_step_by_step_are_joined():
@@ -260,7 +260,7 @@ def test_pieces_of_an_utterance_that_is_sent_step_by_step_are_joined():
     dialect.send(SECOND, is_last=True)
     dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript=next(transcripts)))
 
-    assert ["one", " two", "three"] == [word.text for word in dialect.take().words]
+    assert [word.text for word in dialect.take().words] == ["one", " two", "three"]
 
 
 def test_vllm_gets_integers_in_whole_steps():
@@ -270,8 +270,8 @@ def test_vllm_gets_integers_in_whole_steps():
     _, append, _ = map(json.loads, vllm().send(audio, is_last=True))
 
     sent = np.frombuffer(base64.b64decode(append["audio"]), "<i2")
-    assert STEP == len(sent)
-    assert [16_384, -16_384, 32_767, -32_768, 0] == sent[:5].tolist()
+    assert len(sent) == STEP
+    assert sent[:5].tolist() == [16_384, -16_384, 32_767, -32_768, 0]
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,9 @@ def test_a_request_that_is_made_again_has_the_same_answer():
     rest = ask(remote, request(4, progress=more.progress))
 
     assert ["w0", " w1"] == texts(first) == texts(again)
-    assert ["w0", " w1", " w2"] == texts(more)
-    assert [" w3"] == texts(rest)
-    assert 4 * SAMPLE_RATE == len(server.audio)
+    assert texts(more) == ["w0", " w1", " w2"]
+    assert texts(rest) == [" w3"]
+    assert len(server.audio) == 4 * SAMPLE_RATE
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_an_utterance_that_was_flushed_takes_no_more_audio(query, fits):
     remote = RemoteStream(WordEverySecond(), number=1)
     remote.send(request(2, is_last=True))
 
-    assert fits == remote.fits(query)
+    assert remote.fits(query) == fits
 
 
 @given(
@@ -120,8 +120,8 @@ def test_another_connection_goes_on_without_a_word_lost_or_doubled(lost_at, firs
 
     expected = ask(RemoteStream(WordEverySecond(), number=1), request(total)).words
     words = (*before.words, *after.words)
-    assert [word.text for word in expected] == [word.text for word in words]
-    assert [word.start for word in expected] == pytest.approx([word.start for word in words])
+    assert [word.text for word in words] == [word.text for word in expected]
+    assert [word.start for word in words] == pytest.approx([word.start for word in expected])
 
 
 def test_a_word_of_no_length_is_not_doubled():
@@ -137,4 +137,4 @@ def test_a_word_of_no_length_is_not_doubled():
     tail = before.words[-1:]
     after = ask(RemoteStream(Instant(), number=2), request(4, progress=before.progress, tail=tail))
 
-    assert [" w3"] == texts(after)
+    assert texts(after) == [" w3"]

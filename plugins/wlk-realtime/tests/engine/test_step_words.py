@@ -34,7 +34,7 @@ def assembled(texts, audio=None):
 )
 def test_words_end_with_an_empty_text_or_a_space(texts, expected):
     """No text is lost, except a space that no word follows."""
-    assert expected == [word.text for word in assembled(texts)]
+    assert [word.text for word in assembled(texts)] == expected
 
 
 @given(TEXTS)

@@ -24,8 +24,8 @@ def test_a_model_is_the_address_of_a_server(reference, host, models, model):
     """A name can follow after "#"; the list of models is a sibling of the WebSocket."""
     address = Address.parse(reference)
 
-    assert (host, model) == (address.host, address.model)
-    assert models == f"{address.origin}{address.models_path}"
+    assert (address.host, address.model) == (host, model)
+    assert f"{address.origin}{address.models_path}" == models
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_key_comes_from_the_environment(monkeypatch):
     """If the variable is not set, no key is sent."""
     monkeypatch.setenv("SOME_KEY", " abc ")
 
-    assert ("abc", None) == (read_key("SOME_KEY"), read_key("NO_SUCH_VARIABLE"))
+    assert (read_key("SOME_KEY"), read_key("NO_SUCH_VARIABLE")) == ("abc", None)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_key_is_sent_as_the_server_reads_it(host, key, names):
     """Azure has its own header: https://learn.microsoft.com/azure/ai-services/openai."""
     access = ServerAccess(address=Address.parse(f"wss://{host}/v1/realtime"), key=key)
 
-    assert names == set(access.headers)
+    assert set(access.headers) == names
     assert all(value.removeprefix("Bearer ") == key for value in access.headers.values())
 
 

@@ -165,8 +165,8 @@ def test_a_server_that_cannot_be_used_is_one_line(server, remedy, is_retryable, 
             error = failure(url, patch, **options)
 
             assert remedy in str(error)
-            assert is_retryable == error.retryable
-            assert bool(options) == error.is_exhausted
+            assert error.retryable == is_retryable
+            assert error.is_exhausted == bool(options)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_server_that_is_not_the_wanted_one(server, model, options, message):
     with running(server) as url:
         assert message in str(failure(url + model, **options))
 
-    assert [] == getattr(server, "items", [])
+    assert getattr(server, "items", []) == []
 
 
 WORD = {"text": " one", "start": 0.1, "end": 0.2, "probability": None}
@@ -223,7 +223,7 @@ def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
 
     assert all(NONSENSE in str(error) for error in errors)
     assert isinstance(errors[-1], StreamBroken)
-    assert "" == stream.get_buffer().text
+    assert stream.get_buffer().text == ""
 
 
 def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch):
@@ -246,7 +246,7 @@ def test_a_key_opens_a_server(monkeypatch):
     ):
         backend.warmup()
 
-        assert ("en", "de") == backend.spec.languages
+        assert backend.spec.languages == ("en", "de")
 
 
 def test_what_the_server_cannot_do_is_refused_when_a_stream_is_opened(scripted_server):
@@ -303,7 +303,7 @@ def test_a_server_with_a_certificate_of_a_named_authority_is_used(authority, ca_
     ):
         text = transcribe(backend, np.full(32_000, 0.1, np.float32), vad=False).text
 
-    assert ("wss", "word0 word1") == (url[:3], text)
+    assert (url[:3], text) == ("wss", "word0 word1")
 
 
 @pytest.mark.parametrize(

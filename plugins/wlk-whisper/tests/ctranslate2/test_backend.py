@@ -25,7 +25,7 @@ def test_suppressed_tokens_are_the_same_in_every_language(backend, language, tas
     engine = backend.engine
     tokenizer = Tokenizer(engine.model.hf_tokenizer, True, task=task, language=language)
 
-    assert list(get_suppressed_tokens(tokenizer, [-1])) == engine._suppress_tokens
+    assert engine._suppress_tokens == list(get_suppressed_tokens(tokenizer, [-1]))
     assert len(engine._suppress_tokens) > 50
 
 
@@ -47,7 +47,7 @@ def test_a_stream_refuses_what_it_cannot_do(backend, arguments, message):
 def test_a_prompt_that_is_too_long_is_one_warning(backend, caplog, name):
     """The stream opens, because OpenAI's own interface leaves out what Whisper does not take."""
     backend.create_processor(**{name: "and so on, " * 50})
-    assert [] == caplog.messages
+    assert caplog.messages == []
     backend.create_processor(**{name: "and so on, " * 300})
 
     assert ["Whisper takes 223" in message for message in caplog.messages] == [True]
@@ -91,7 +91,7 @@ def test_the_digits_run_on_one_thread_and_streams_share_the_cores(
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     load_backend("faster-whisper", "digits", device="cpu", **options).close()
 
-    assert [(threads, workers)] == chosen
+    assert chosen == [(threads, workers)]
 
 
 @pytest.mark.parametrize(("dtype", "runs"), [("float16", "int8_float32"), ("float32", "float32")])
@@ -102,16 +102,16 @@ def test_a_checkpoint_runs_as_it_declares_if_the_cpu_can(monkeypatch, tmp_path, 
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
 
     with load_backend("faster-whisper", str(directory), device="cpu") as loaded:
-        assert runs == loaded.engine.model.model.compute_type
+        assert loaded.engine.model.model.compute_type == runs
 
 
 def test_names_and_shapes_are_read():
     """The weights themselves are skipped."""
     shapes = read_shapes(DIGITS / "model.bin")
 
-    assert 138 == len(shapes)
-    assert (51865, 64) == shapes["decoder/embeddings/weight"]
-    assert () == shapes["encoder/num_heads"]
+    assert len(shapes) == 138
+    assert shapes["decoder/embeddings/weight"] == (51865, 64)
+    assert shapes["encoder/num_heads"] == ()
 
 
 @pytest.mark.parametrize("length", [0, 12, 100, 10_000, 1_000_000])

@@ -64,14 +64,14 @@ def test_tokens_have_the_frames_where_they_end():
     frames = [frame for aligned in hypothesis.words for frame in aligned.frames]
     tokens = [token for aligned in hypothesis.words for token in aligned.tokens]
 
-    assert [" one", " two", " unbelievable", " three"] == texts(hypothesis)
+    assert texts(hypothesis) == [" one", " two", " unbelievable", " three"]
     middles = [entry.frame for entry in script]
     assert all(
         middle < frame <= following
         for middle, frame, following in zip(middles, frames, middles[1:], strict=False)
     )
     assert middles[-1] <= frames[-1]
-    assert [entry.token for entry in script] == tokens
+    assert tokens == [entry.token for entry in script]
     assert all(
         aligned.end == pytest.approx(aligned.frames[-1] / 50, abs=0.05)
         for aligned in hypothesis.words
@@ -98,7 +98,7 @@ def test_the_decoder_continues_after_committed_words():
     hypothesis = run(network, 4.0, context=committed(script[:2]))
 
     assert network.inputs[0] == [*START, script[0].token, script[1].token]
-    assert [" three", " four"] == texts(hypothesis)
+    assert texts(hypothesis) == [" three", " four"]
 
 
 def test_the_static_prompt_stays_and_the_scrolling_one_keeps_its_end():
@@ -151,8 +151,8 @@ def test_a_decoding_loop_keeps_one_repetition_and_spoken_repetitions_stay():
     stuck = [*sentence(" one"), *(SpokenToken(seven, 60 - index % 2) for index in range(40))]
     spoken = [SpokenToken(seven, 20 + 20 * index) for index in range(16)]
 
-    assert [" one", " seven"] == texts(run(ScriptedNetwork(stuck), 8.0, is_last=True))
-    assert [" seven"] * 12 == texts(run(ScriptedNetwork(spoken), 8.0, is_last=True))
+    assert texts(run(ScriptedNetwork(stuck), 8.0, is_last=True)) == [" one", " seven"]
+    assert texts(run(ScriptedNetwork(spoken), 8.0, is_last=True)) == [" seven"] * 12
 
 
 def test_a_loop_in_a_common_pass_is_decoded_again_alone():
@@ -173,4 +173,4 @@ def test_punctuation_after_a_committed_word_is_a_word_of_its_own():
     ]
     hypothesis = run(ScriptedNetwork(script), 3.0, context=committed(script[:1]))
 
-    assert [",", " two"] == texts(hypothesis)
+    assert texts(hypothesis) == [",", " two"]

@@ -19,7 +19,7 @@ def test_heads_are_read_back_as_they_were_written(pairs):
     text = ", ".join(f"{layer}.{head}" for layer, head in pairs)
     heads = choose_alignment_heads(text, None, name="", shape=(32, 20, 51865))
 
-    assert tuple(sorted(pairs)) == heads.pairs
+    assert heads.pairs == tuple(sorted(pairs))
 
 
 @pytest.mark.parametrize("text", ["", "2", "2.0;3.1", "-1.0", "2.0,", "2.0.1"])
@@ -67,8 +67,8 @@ def test_heads_come_from_the_first_source_that_names_any(sources, shape, pairs, 
     """Converters write the upper half as a default, so among weights it carries no information."""
     heads = choose_alignment_heads(*sources, name="someone/fine-tuned", shape=shape)
 
-    assert pairs == heads.pairs
-    assert are_known == heads.are_known
+    assert heads.pairs == pairs
+    assert heads.are_known == are_known
 
 
 def test_two_sizes_of_one_shape_are_distinguished_by_name_or_not_at_all():
@@ -90,7 +90,7 @@ def test_a_distilled_model_with_heads_of_its_parent_has_unknown_heads(caplog, so
     own = {"generation_config": None, source: [(3, 1), absent]}
     heads = choose_alignment_heads(None, **own, name="distilled", shape=TINY)
 
-    assert tuple((layer, head) for layer in (2, 3) for head in range(6)) == heads.pairs
+    assert heads.pairs == tuple((layer, head) for layer in (2, 3) for head in range(6))
     with pytest.raises(OptionError, match=r"model distilled.*alignment_heads=.*policy=local-agr"):
         heads.require_known("distilled")
     assert f"names the alignment head {absent[0]}.{absent[1]}" in caplog.text

@@ -68,7 +68,7 @@ def test_a_beam_equals_the_one_without_a_cache(seed, has_timestamps, budget, siz
         beam_size=size,
     )
 
-    assert beam(network, logit_filter, budget, size) == result.tokens
+    assert result.tokens == beam(network, logit_filter, budget, size)
 
 
 @given(st.integers(0, 100), st.integers(1, 4))
@@ -159,8 +159,8 @@ def test_a_loop_ends_the_search(size):
         beam_size=size,
     )
 
-    assert (10, 11, 12) * LOOP_REPEATS == result.tokens
-    assert (0, 3, len(result.tokens)) == (result.loop.start, result.loop.period, result.loop.end)
+    assert result.tokens == (10, 11, 12) * LOOP_REPEATS
+    assert (result.loop.start, result.loop.period, result.loop.end) == (0, 3, len(result.tokens))
     assert not result.has_ended
 
 
@@ -174,8 +174,8 @@ def test_a_text_that_loops_after_earlier_text_is_decoded_without_it(size):
 
     assert loop.loop is not None
     assert (15,) == alone.tokens == result.tokens
-    assert alone.forced == result.forced
-    assert loop.work + alone.work == result.work
+    assert result.forced == alone.forced
+    assert result.work == loop.work + alone.work
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])

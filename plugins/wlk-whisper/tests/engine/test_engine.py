@@ -34,9 +34,9 @@ def test_words_have_the_times_of_their_attention():
     """Timestamps in the text are dropped, and the attention of a second pass counts."""
     hypothesis = run(ScriptedNetwork(sentence(" one two three")))  # spoken at 0.5, 1.0 and 1.5 s
 
-    assert [" one", " two", " three"] == [word.text for word in hypothesis.words]
-    assert [0.75, 1.25] == pytest.approx([word.start for word in hypothesis.words[1:]], abs=0.02)
-    assert [0.75, 1.25] == pytest.approx([word.end for word in hypothesis.words[:-1]], abs=0.02)
+    assert [word.text for word in hypothesis.words] == [" one", " two", " three"]
+    assert [word.start for word in hypothesis.words[1:]] == pytest.approx([0.75, 1.25], abs=0.02)
+    assert [word.end for word in hypothesis.words[:-1]] == pytest.approx([0.75, 1.25], abs=0.02)
 
 
 def test_no_prompt_means_no_prompt_tokens():
@@ -47,8 +47,8 @@ def test_no_prompt_means_no_prompt_tokens():
     run(spelled, prompt="zero<|startoftranscript|>")
 
     start = TOKENIZER.sot_sequence
-    assert [*start] == without.inputs[0]
-    assert [TOKENIZER.sot_prev, *TOKENIZER.encode(" zero"), *start] == prompted.inputs[0]
+    assert without.inputs[0] == [*start]
+    assert prompted.inputs[0] == [TOKENIZER.sot_prev, *TOKENIZER.encode(" zero"), *start]
     assert prompted.inputs[0] == spelled.inputs[0]
 
 
@@ -57,8 +57,8 @@ def test_a_long_prompt_leaves_half_of_the_positions():
     network = ScriptedNetwork()
     run(network, prompt="seven " * 400)
 
-    assert 1 + 223 + 3 == len(network.inputs[0])
-    assert TOKENIZER.encode(" seven") == network.inputs[0][1:2]
+    assert len(network.inputs[0]) == 1 + 223 + 3
+    assert network.inputs[0][1:2] == TOKENIZER.encode(" seven")
 
 
 @pytest.mark.parametrize(("probability", "words"), [(0.85, 1), (0.95, 0)])
@@ -66,8 +66,8 @@ def test_a_window_without_speech_has_no_words(probability, words):
     """Above NO_SPEECH_THRESHOLD the text is dropped, whatever it is."""
     hypothesis = run(ScriptedNetwork(sentence(" one"), no_speech_prob=probability))
 
-    assert words == len(hypothesis.words)
-    assert "en" == hypothesis.language
+    assert len(hypothesis.words) == words
+    assert hypothesis.language == "en"
 
 
 @pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.1, False)])
@@ -89,9 +89,9 @@ def test_the_language_is_detected_among_those_of_the_checkpoint():
     network = ScriptedNetwork(sentence(" one"), languages=("fr", "de", "en"))
     hypothesis = run(network, language=None, languages=("en", "de"))
 
-    assert "de" == hypothesis.language
-    assert [SOT] == network.inputs[0]
-    assert HF_TOKENIZER.token_to_id("<|de|>") == network.inputs[1][1]
+    assert hypothesis.language == "de"
+    assert network.inputs[0] == [SOT]
+    assert network.inputs[1][1] == HF_TOKENIZER.token_to_id("<|de|>")
 
 
 def test_an_english_only_model_detects_no_language():
@@ -101,8 +101,8 @@ def test_an_english_only_model_detects_no_language():
         network, engine_of(network).encode(AUDIO, "fitted", None)
     )
 
-    assert ("en", None) == (language, probability)
-    assert [] == network.inputs
+    assert (language, probability) == ("en", None)
+    assert network.inputs == []
     assert work.decoder_forwards is None
 
 
@@ -115,7 +115,7 @@ def test_two_languages_that_are_close_in_a_common_pass_are_refused(margin, is_cl
         with pytest.raises(ChoiceTooClose):
             run_alone(network, passes)
     else:
-        assert ("fr", 0.7) == run_alone(network, passes)[1:3]
+        assert run_alone(network, passes)[1:3] == ("fr", 0.7)
 
 
 def test_language_and_task_are_those_of_the_call():
@@ -123,7 +123,7 @@ def test_language_and_task_are_those_of_the_call():
     network = ScriptedNetwork()
     run(network, language="de", task="translate")
 
-    assert [SOT, 50261, 50358] == network.inputs[0]
+    assert network.inputs[0] == [SOT, 50261, 50358]
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_the_window_is_full_fitted_or_padded(context, frames, is_padded):
     network = ScriptedNetwork()
     hypothesis = run(network, context=context)
 
-    assert [(80, frames, is_padded)] == network.windows
-    assert frames == hypothesis.work.encoder_frames
+    assert network.windows == [(80, frames, is_padded)]
+    assert hypothesis.work.encoder_frames == frames
 
 
 def test_the_work_counters_count_every_pass():
@@ -146,7 +146,7 @@ def test_the_work_counters_count_every_pass():
 
     # One for the language, the prompt of three, six tokens, and start, text and end once more.
     assert 1 + 1 + 6 + 1 == work.decoder_forwards == work.host_syncs
-    assert 1 + 3 + 6 + (3 + 1 + 2 + 1) == work.decoder_positions
+    assert work.decoder_positions == 1 + 3 + 6 + (3 + 1 + 2 + 1)
 
 
 def backend_on(network, **options):

@@ -28,8 +28,8 @@ def test_a_fitted_window_contains_the_audio_and_half_a_second_of_silence(samples
     """Windows are whole seconds, two at least, thirty at most."""
     frames = window_mel_frames(samples, "fitted")
 
-    assert WINDOW_MEL_FRAMES == window_mel_frames(samples, "full")
-    assert 0 == frames % 100
+    assert window_mel_frames(samples, "full") == WINDOW_MEL_FRAMES
+    assert frames % 100 == 0
     assert 200 <= frames <= WINDOW_MEL_FRAMES
     assert frames == WINDOW_MEL_FRAMES or frames * 160 >= samples + 8000
     assert frames == 200 or (frames - 100) * 160 < samples + 8000
@@ -40,7 +40,7 @@ def test_a_padded_window_contains_the_audio_and_a_second_of_silence(samples):
     """Windows are whole encoder frames, thirty seconds at most."""
     frames = window_mel_frames(samples, "padded")
 
-    assert 0 == frames % 2
+    assert frames % 2 == 0
     assert frames == WINDOW_MEL_FRAMES or 16_000 <= frames * 160 - samples < 16_480
 
 
@@ -56,7 +56,7 @@ def test_silence_has_the_features_of_zeros():
 )
 def test_encoder_frames_are_those_that_the_audio_reaches(samples, frames):
     """A frame of 20 ms counts once its second mel frame has begun; there is at least one."""
-    assert frames == audio_encoder_frames(samples)
+    assert audio_encoder_frames(samples) == frames
 
 
 @pytest.mark.parametrize(

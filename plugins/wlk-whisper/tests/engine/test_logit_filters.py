@@ -35,7 +35,7 @@ def test_the_filtered_logits_are_a_distribution(tokens, has_timestamps, seed):
     logprobs = new_filter(has_timestamps=has_timestamps).logprobs(logits, tokens)
 
     np.testing.assert_array_equal(before, logits)
-    assert 1.0 == pytest.approx(np.exp(logprobs.astype(np.float64)).sum(), abs=1e-5)
+    assert np.exp(logprobs.astype(np.float64)).sum() == pytest.approx(1.0, abs=1e-5)
     assert not np.isfinite(logprobs[[3, 7, 21, 22, 23, 24]]).any()
 
 
@@ -53,7 +53,7 @@ def test_the_first_token_is_neither_blank_nor_the_end():
 
 def test_a_transcript_with_timestamps_begins_with_an_early_one():
     """The first segment begins within the first second."""
-    assert set(range(BEGIN, BEGIN + 5)) == allowed([])
+    assert allowed([]) == set(range(BEGIN, BEGIN + 5))
 
 
 @given(texts, st.integers(0, 20))
@@ -81,8 +81,8 @@ def test_timestamps_likelier_together_than_every_word_are_chosen(logit, is_times
     logits[BEGIN:] = logit
     logprobs = new_filter(has_timestamps=True).logprobs(logits, [26, 2])
 
-    assert is_timestamp == (logprobs.argmax() >= BEGIN)
-    assert is_timestamp == (not np.isfinite(logprobs[:BEGIN]).any())
+    assert (logprobs.argmax() >= BEGIN) == is_timestamp
+    assert (not np.isfinite(logprobs[:BEGIN]).any()) == is_timestamp
 
 
 @pytest.mark.parametrize("lead", [0.3, -0.3, 2.0, -2.0])
@@ -93,7 +93,7 @@ def test_text_and_timestamps_that_are_close_in_a_common_pass_are_refused(lead):
     logit_filter = new_filter(has_timestamps=True)
     expected = logit_filter.logprobs(logits, (26, 2))
 
-    assert (lead > 0) == (30 == expected.argmax())
+    assert (lead > 0) == (expected.argmax() == 30)
     if abs(lead) < rounding.margin:
         with pytest.raises(ChoiceTooClose):
             logit_filter.logprobs(logits, (26, 2), rounding=rounding)

@@ -101,7 +101,7 @@ def test_any_group_of_calls_has_the_choices_of_each_alone(group, seed, is_noisy)
 
     answers = run_together(network, batch, calls)
 
-    assert [choices(run_alone(network, call())) for call in calls] == list(map(choices, answers))
+    assert list(map(choices, answers)) == [choices(run_alone(network, call())) for call in calls]
     assert max(batch.widths) == len(group)
 
 
@@ -121,6 +121,6 @@ def test_a_choice_that_is_too_close_is_made_again_alone():
     other = partial(search, network)
     answers = run_together(network, batch, [close_in_a_batch, other])
 
-    assert [0, 1] == begun
-    assert 4 == answers[0]
-    assert choices(run_alone(network, other())) == choices(answers[1])
+    assert begun == [0, 1]
+    assert answers[0] == 4
+    assert choices(answers[1]) == choices(run_alone(network, other()))

@@ -58,7 +58,7 @@ def test_boundaries_are_where_the_attention_moves_on(seed):
         weights[:, 3 + token, starts[token] : starts[token + 1]] += 1.0
     boundaries = token_boundaries(weights, first_row=3)
 
-    assert 4 == len(boundaries)
+    assert len(boundaries) == 4
     np.testing.assert_allclose(starts[:4], boundaries, atol=3)
     np.testing.assert_array_equal(boundaries, token_boundaries(weights / 2, first_row=3))
 
@@ -123,9 +123,9 @@ def test_boundaries_that_hold_are_those_of_any_attention_within_the_rounding(see
     except ChoiceTooClose:
         return
 
-    assert expected.tolist() == boundaries.tolist()
+    assert boundaries.tolist() == expected.tolist()
     varied = (weights * noise).astype(np.float32)
-    assert expected.tolist() == token_boundaries(varied, first_row=1).tolist()
+    assert token_boundaries(varied, first_row=1).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("seed", range(5))

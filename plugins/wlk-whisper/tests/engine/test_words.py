@@ -40,12 +40,12 @@ def test_words_are_divided_at_spaces():
     words, ids = words_of(" one unbelievableness two")
     stop = len(ids) - 1
 
-    assert [" one", " unbelievableness", " two"] == [span.word.text for span in words]
-    assert [(0, 1), (1, stop), (stop, len(ids))] == [(span.first, span.stop) for span in words]
-    assert 0.2 == pytest.approx(words[1].word.start)
-    assert 0.2 * stop == pytest.approx(words[1].word.end)
+    assert [span.word.text for span in words] == [" one", " unbelievableness", " two"]
+    assert [(span.first, span.stop) for span in words] == [(0, 1), (1, stop), (stop, len(ids))]
+    assert words[1].word.start == pytest.approx(0.2)
+    assert words[1].word.end == pytest.approx(0.2 * stop)
     expected = np.mean(1.0 / (1 + np.arange(1, stop)))
-    assert expected == pytest.approx(words[1].word.probability)
+    assert words[1].word.probability == pytest.approx(expected)
 
 
 def test_punctuation_is_joined_to_its_word():
@@ -53,11 +53,11 @@ def test_punctuation_is_joined_to_its_word():
     parts = (" one", ",", ' "', " two", "!")
     words, _ = words_of("", tokens=[token for part in parts for token in tokenizer().encode(part)])
 
-    assert [" one,", ' " two!'] == [span.word.text for span in words]
-    assert [(0, 2), (2, 5)] == [(span.first, span.stop) for span in words]
-    assert (0.0, 0.2, 1.0) == (words[0].word.start, words[0].word.end, words[0].word.probability)
+    assert [span.word.text for span in words] == [" one,", ' " two!']
+    assert [(span.first, span.stop) for span in words] == [(0, 2), (2, 5)]
+    assert (words[0].word.start, words[0].word.end, words[0].word.probability) == (0.0, 0.2, 1.0)
     second = words[1].word
-    assert (0.6, 0.8, 0.25) == pytest.approx((second.start, second.end, second.probability))
+    assert (second.start, second.end, second.probability) == pytest.approx((0.6, 0.8, 0.25))
 
 
 def test_words_end_before_the_bytes_of_an_incomplete_character():
@@ -73,7 +73,7 @@ def test_scripts_without_spaces_are_divided_between_characters():
     """Each complete character can be a word of its own."""
     words, _ = words_of("今日は仕事", language="ja")
 
-    assert "今日は仕事" == "".join(span.word.text for span in words)
+    assert "".join(span.word.text for span in words) == "今日は仕事"
     assert len(words) > 1
 
 
@@ -103,7 +103,7 @@ def test_silence_around_a_word_is_removed(before, after):
     """Whatever pause the span includes, the word begins and ends with its sound."""
     (word,) = tighten_to_speech([Word(before, after, " one")], sounding((1.0, 1.5)))
 
-    assert (1.0, 1.5) == pytest.approx((word.start, word.end), abs=0.011)
+    assert (word.start, word.end) == pytest.approx((1.0, 1.5), abs=0.011)
 
 
 def test_the_end_of_a_neighbour_is_removed():
@@ -111,14 +111,14 @@ def test_the_end_of_a_neighbour_is_removed():
     audio = sounding((0.5, 1.0), (1.3, 1.8), (2.1, 2.6))
     (word,) = tighten_to_speech([Word(0.95, 2.15, " one")], audio)
 
-    assert (1.3, 1.8) == pytest.approx((word.start, word.end), abs=0.011)
+    assert (word.start, word.end) == pytest.approx((1.3, 1.8), abs=0.011)
 
 
 def test_a_stop_inside_a_word_does_not_divide_it():
     """The closure of a consonant is part of the word."""
     (word,) = tighten_to_speech([Word(0.8, 2.0, " six")], sounding((1.0, 1.3), (1.38, 1.6)))
 
-    assert (1.0, 1.6) == pytest.approx((word.start, word.end), abs=0.011)
+    assert (word.start, word.end) == pytest.approx((1.0, 1.6), abs=0.011)
 
 
 @given(st.floats(0, 3.9), st.floats(0, 1.0), st.integers(0, 20))
@@ -139,7 +139,7 @@ def test_a_loop_is_dropped_with_what_belongs_to_it(text):
     before, *sections = re.split("x{3,}", text)
     kept = takewhile(lambda section: len(section.replace("x", "")) >= 3, sections)
 
-    assert before + "".join(kept) == "".join(word.text for word in drop_loop(words))
+    assert "".join(word.text for word in drop_loop(words)) == before + "".join(kept)
 
 
 def test_a_boundary_within_sound_is_moved_to_the_pause_close_by():
@@ -148,7 +148,7 @@ def test_a_boundary_within_sound_is_moved_to_the_pause_close_by():
     before, after = tighten_to_speech([Word(0.4, 0.85, " six"), Word(0.85, 2.0, " two")], audio)
 
     times = (before.start, before.end, after.start, after.end)
-    assert (0.5, 1.0, 1.4, 1.9) == pytest.approx(times, abs=0.011)
+    assert times == pytest.approx((0.5, 1.0, 1.4, 1.9), abs=0.011)
 
 
 def test_words_without_a_pause_keep_the_boundary_of_the_model():

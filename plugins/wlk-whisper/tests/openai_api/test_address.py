@@ -32,11 +32,11 @@ def resolve(base_url=None, *, variable="OPENAI_API_KEY", model="whisper-1"):
 
 def test_the_url_is_the_option_else_the_environment_else_openai(monkeypatch):
     """A slash at the end makes no difference."""
-    assert DEFAULT_URL == resolve().url
+    assert resolve().url == DEFAULT_URL
     monkeypatch.setenv("OPENAI_BASE_URL", "https://there.example/v1/")
 
-    assert "https://there.example/v1" == resolve().url
-    assert LOCAL == resolve(f"{LOCAL}/").url
+    assert resolve().url == "https://there.example/v1"
+    assert resolve(f"{LOCAL}/").url == LOCAL
 
 
 def test_a_server_is_used_only_where_it_is_named():
@@ -57,7 +57,7 @@ def test_openai_requires_a_key_and_a_local_server_does_not(monkeypatch):
     """The message names the variable, the URL and the command that sets it."""
     monkeypatch.delenv("OPENAI_API_KEY")
 
-    assert "none" == resolve(LOCAL).key
+    assert resolve(LOCAL).key == "none"
     with pytest.raises(BackendUnavailable, match=r"openai\.com/v1 .*export OPENAI_API_KEY=\.\.\."):
         resolve()
 
@@ -135,7 +135,7 @@ def test_the_key_comes_from_the_environment_and_goes_to_the_server(load, server,
     transcribe(load(api_key_env="OTHER_KEY"))
     (request,) = server.accepted
 
-    assert f"Bearer {KEY}" == request.headers["authorization"]
+    assert request.headers["authorization"] == f"Bearer {KEY}"
     assert not {"openai-organization", "openai-project", "x-gateway"} & request.headers.keys()
     for secret in ("sk-of-another-host", "sk-admin-of-openai", "pass-1", "pass-2"):
         assert secret not in str(request.headers)
@@ -148,9 +148,9 @@ def test_openai_receives_its_headers_from_the_environment(server, monkeypatch):
     with load_backend("openai-api") as backend:
         client = backend.engine._client
 
-        assert "pass-1" == client.default_headers["X-Gateway"]
+        assert client.default_headers["X-Gateway"] == "pass-1"
         assert client.admin_api_key is None
-    assert 0 == server.arrivals
+    assert server.arrivals == 0
 
 
 def test_requests_to_this_machine_ignore_proxies(load, server, monkeypatch):
@@ -161,7 +161,7 @@ def test_requests_to_this_machine_ignore_proxies(load, server, monkeypatch):
     monkeypatch.delenv("no_proxy", raising=False)
     transcribe(load())
 
-    assert 1 == server.arrivals
+    assert server.arrivals == 1
 
 
 def test_a_wrong_key_is_reported_without_showing_it(load, server, monkeypatch):
@@ -172,7 +172,7 @@ def test_a_wrong_key_is_reported_without_showing_it(load, server, monkeypatch):
 
     assert not caught.value.retryable
     assert "sk-wrong-987654" not in "".join(format_exception(caught.value))
-    assert 1 == server.arrivals
+    assert server.arrivals == 1
 
 
 def test_no_error_references_the_key(load, server):

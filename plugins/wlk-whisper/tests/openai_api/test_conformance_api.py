@@ -46,7 +46,7 @@ def _server(request, session_server):
         # Without the client's own retries, each request is one engine call.
         request.cls.options = {"base_url": server.url, "max_retries": 0}
         yield
-    assert [] == server.rejections
+    assert server.rejections == []
 
 
 class TestOpenAIApi(BackendConformance):

@@ -57,7 +57,7 @@ def test_an_invalid_response_is_one_line(load, server, respond, message, is_retr
     with pytest.raises(BackendError, match=message) as caught:
         transcribe(load(max_retries=1))
 
-    assert is_retryable == caught.value.retryable
+    assert caught.value.retryable == is_retryable
     assert server.url in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -76,7 +76,7 @@ def test_requests_to_busy_and_broken_servers_are_repeated(load, server, pauses):
     hypothesis = transcribe(load(max_retries=3))
 
     assert hypothesis.words
-    assert 4 == server.arrivals
+    assert server.arrivals == 4
     assert 7.0 == pauses[0] > pauses[2] > pauses[1] > 0
 
 
@@ -91,8 +91,8 @@ def test_the_attempts_of_client_and_session_do_not_multiply(load, server, pauses
     server.next.clear()
 
     assert e.value.is_exhausted  # so that a session does not make the call again
-    assert 1 + max_retries == server.arrivals
-    assert max_retries == len(pauses)
+    assert server.arrivals == 1 + max_retries
+    assert len(pauses) == max_retries
 
 
 def test_a_missing_server_is_reported_after_seconds(load, pauses):
@@ -104,7 +104,7 @@ def test_a_missing_server_is_reported_after_seconds(load, pauses):
 
     assert e.value.retryable
     assert e.value.is_exhausted
-    assert 3 == len(pauses)
+    assert len(pauses) == 3
     assert sum(pauses) <= 3.5
 
 
@@ -118,4 +118,4 @@ def test_a_server_that_never_answers_is_reported(load, server):
 
     assert e.value.retryable
     assert e.value.is_exhausted
-    assert 1 == server.arrivals
+    assert server.arrivals == 1

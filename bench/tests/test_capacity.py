@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from functools import partial
 import json
-import sys
 
 import attrs
 import numpy as np
@@ -172,18 +171,6 @@ def test_the_command_measures_and_reports(tmp_path, capsys, monkeypatch):
     assert report["setup"]["stream_options"]["tick_seconds"] == 0.5
     assert report["sessions"] == report["sessions_per_core"] == 2 * report["sessions_per_gpu"]
     assert [run["sessions"] for run in report["runs"]] == [4, 5]
-
-
-def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
-    """The scheduler is part of wlk-serve, which nothing else in wlk-bench needs."""
-    monkeypatch.setitem(sys.modules, "wlk_serve.scheduler", None)
-    monkeypatch.delitem(sys.modules, "wlk_bench.capacity.measurement")
-
-    assert run_command(["capacity", "scripted"]) == 1
-
-    error = capsys.readouterr().err
-    assert "pip install 'wlk-bench[capacity]'" in error
-    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

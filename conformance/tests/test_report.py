@@ -134,15 +134,6 @@ def test_the_json_document():
     }
 
 
-def test_the_table_fits():
-    """A row has the sentence of a rule that passes and the reason of any other, in its width."""
-    table = report(("A-1", "pass", ""), ("A-2", "n/a", "x" * 200)).as_table(width=60).splitlines()
-
-    assert all(len(line) <= 60 for line in table)
-    assert table[1] == "  A-1      pass       It is so."
-    assert table[2].endswith("...")
-
-
 def test_a_rule_that_was_not_reached_fails():
     """Tests after a hang fail their rule, which has no row in the table."""
     outcomes_ = [
@@ -157,21 +148,6 @@ def test_a_rule_that_was_not_reached_fails():
     assert (result.outcome, result.is_reached) == ("fail", False)
     assert "SIL-02" not in table
     assert table.endswith("NOT COMPLIANT: IN-01; 1 of 2 rules not reached: hung in IN-01")
-
-
-def test_rules_that_were_not_tested_are_named():
-    """The table ends with the rules that are n/a, in its width, and the verdict."""
-    rows = [(f"B-{number:02}", "n/a", "not selected") for number in range(7)]
-    rows = [("A-1", "pass", ""), ("A-2", "n/a", "not declared"), *rows]
-    lines = report(*rows, ("C-1", "n/a", "not testable")).as_table(width=60).splitlines()
-
-    assert lines[-5:] == [
-        "  not tested, not declared by the backend: A-2",
-        "  not tested, not selected: B-00, B-01, B-02, B-03, B-04,",
-        "                            B-05, B-06",
-        "  not tested, not testable by the suite: C-1",
-        "  COMPLIANT (1 of 10 rules tested)",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -4,41 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 
 import pytest
 
 from wlk_core.cli import backends
-
-
-def test_backends_is_a_table_of_one_line_each(install_needy, command):
-    """A line has the state, the default model, and the summary or what to install."""
-    install_needy()
-
-    assert command("backends").out.splitlines() == [
-        "BACKEND  STATE                    MODEL   SUMMARY",
-        "needy    needs no-such-framework  big     pip install no-such-framework",
-        "toy*     installed                digits  reads coded audio",
-    ]
-
-
-def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
-    """A backend whose framework is absent is described with the install command."""
-    install_needy()
-
-    assert command("backends", "needy").out.splitlines() == [
-        "needy  (wlk-needy 0.1.0)",
-        "  needs much",
-        "  state      needs no-such-framework: pip install no-such-framework",
-        "  models     digits, big",
-        "  policies   alignatt, local-agreement",
-        "  languages  en, de",
-        "  options",
-        "    policy=STR  rule that decides which text is final (one of: alignatt,",
-        "                local-agreement; default: alignatt)",
-        "    device=STR  device (one of: cpu, cuda; default: cpu)",
-    ]
 
 
 def test_backends_as_json(install_needy, command):
@@ -153,21 +123,6 @@ def test_check_survives_a_framework_that_crashes(install_needy, command):
 
     assert done.status == 1
     assert "needy cannot be used: it crashed its process: Illegal instruction" in done.err
-
-
-@pytest.mark.parametrize(
-    ("status", "text"),
-    [
-        (-signal.SIGSEGV, "it crashed its process: Segmentation fault"),
-        (7, "it ended with 7"),
-    ],
-)
-def test_the_death_of_a_process_is_described_as_what_it_was(toy_spec, monkeypatch, status, text):
-    """A signal is described in words, an exit status by its number."""
-    ended = subprocess.CompletedProcess([], status, stdout="", stderr="")
-    monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: ended)
-
-    assert backends.check_backend(toy_spec) == ("broken", text)
 
 
 def test_a_backend_that_does_not_load_in_time_is_named(toy_spec, monkeypatch):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import click
 import pytest
 
-from wlk_core import __main__ as entry
 from wlk_core.cli.main import _COMMANDS
 from wlk_core.registry import Registry
 
@@ -75,16 +74,6 @@ def test_a_shell_completes_what_is_typed(site, complete, line, values):
     site.install("wlk-loud", ["loud"], "print('loud')\nraise RuntimeError")
 
     assert complete(line) == (values, "")
-
-
-def test_a_shell_that_starts_is_told_what_it_lacks(monkeypatch, capsys):
-    """A bash that is too old is reported on standard error, a wrong instruction by a status."""
-    monkeypatch.setattr("shutil.which", lambda _name: None)
-    for instruction, status in (("bash_source", "0"), ("bash_sauce", "1")):
-        monkeypatch.setenv("_WLK_CORE_COMPLETE", instruction)
-        with pytest.raises(SystemExit, match=status):
-            entry.run()
-    assert "Bash version" in capsys.readouterr().err
 
 
 def as_ours(error):

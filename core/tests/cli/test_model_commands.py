@@ -23,14 +23,6 @@ CACHED = Model(
 )
 
 
-def test_models_lists_every_backends_models(command):
-    """Each model is listed with its state; the default has a star."""
-    assert [line.split() for line in command("models").out.splitlines()] == [
-        ["BACKEND", "MODEL", "STATE", "SIZE", "LICENCE", "REPOSITORY"],
-        ["toy", "digits*", "bundled"],
-    ]
-
-
 def test_models_shows_sizes_and_sources_and_scripts_get_every_field(command, monkeypatch):
     """A pulled model is shown with its size, licence and repository."""
     monkeypatch.setattr(store, "list_models", lambda _specs: (CACHED,))

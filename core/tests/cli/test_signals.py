@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from wlk_core.cli.signals import SIGNALS, DeferredSignals, SignalReceived
+from wlk_core.cli.signals import SIGNALS, SignalReceived
 
 
 @pytest.fixture(autouse=True)
@@ -36,18 +36,6 @@ def test_a_held_signal_raises_when_the_text_is_written():
         SIGNALS.release()
     assert str(caught.value) == "stopped by SIGTERM"
     assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL  # it kills a run that hangs
-
-
-def test_a_hold_that_takes_too_long_is_given_up():
-    """A server that never answers does not delay writing the text until it is too late."""
-    held = DeferredSignals()
-    held.hold()
-    held._give_up(signal.SIGALRM, None)
-    held._receive(signal.SIGTERM, None)
-
-    with pytest.raises(SignalReceived) as caught:
-        held._give_up(signal.SIGALRM, None)
-    assert str(caught.value) == "stopped by SIGTERM"
 
 
 def test_a_signal_that_is_ignored_stays_ignored():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import StreamDriver, noise
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import (
     AlignAtt,
     AlignAttRecognizer,
@@ -261,26 +261,3 @@ def test_cuts_that_could_not_be_made_are_refused(samples, message):
     """Cuts lie at whole frames, and half of the buffer must have room for a forced cut."""
     with pytest.raises(ValueError, match=message):
         over(Decoder(every_second), cut_samples=samples)
-
-
-@pytest.mark.parametrize(
-    ("last", "following", "remainder"),
-    [
-        ((7.5, 8.6, " seventeen"), (), 0.0),
-        ((7.5, 7.9, " one"), (), 0.0),
-        ((7.5, 8.2, " seven"), (), 0.2),
-        ((7.5, 8.2, " seven"), ((8.15, 8.4, " two"),), 0.15),
-        ((6.5, 9.4, " and"), (), 0.0),
-    ],
-    ids=["its word is kept", "before the cut", "inside", "to the next word", "too long"],
-)
-def test_the_remainder_is_the_end_of_the_last_word_that_became_prompt(last, following, remainder):
-    """It ends where the next committed word begins; after an alignment error there is none."""
-    recognizer = cached(Decoder(every_second))
-    recognizer.feed(noise(13.0))
-    recognizer._processed = 13 * RATE
-    recognizer._extend_prefix([AlignedWord(*times, frames=(0,)) for times in (last, *following)])
-    recognizer._limit_window([AlignedWord(9.6, 9.9, " two", frames=(0,))], is_quiet=False)
-
-    assert recognizer._audio.start == 8 * RATE
-    assert recognizer._remainder_samples == round(remainder * RATE)

@@ -159,22 +159,6 @@ def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], mes
     assert message in str(caught.value)
 
 
-def test_the_arithmetic_has_one_name() -> None:
-    """The errors for compute_type, precision and torch_dtype suggest dtype."""
-    spec = attrs.evolve(SPEC, options=(standard_options.dtype("int8"),))
-    for name in ("compute_type", "precision", "torch_dtype"):
-        with pytest.raises(OptionError, match="did you mean dtype"):
-            parse_options(spec, [f"{name}=int8"])
-
-
-def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:
-    """The errors of load_backend and create_processor point to each other."""
-    with pytest.raises(OptionError, match=r"toy: prompt is an option of create_processor\(prompt="):
-        SPEC.backend_options({"prompt": "x"})
-    with pytest.raises(OptionError, match=r"threads is an option of load_backend\(\.\.\., threads"):
-        SPEC.stream_options({"threads": 1})
-
-
 def test_auto_is_the_first_choice_and_the_default_of_device_and_dtype() -> None:
     """It is a choice on every framework, whether the plugin names it or not."""
     for make in (standard_options.device, standard_options.dtype):

@@ -68,21 +68,6 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
     )
 
 
-def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
-    """The reason is the original exception, not the one that a lazy import wrapped around it."""
-    (site.folder / "toy_framework.py").write_text(
-        "try:\n"
-        "    raise OSError('undefined symbol')\n"
-        "except OSError as error:\n"
-        "    raise ImportError('set the logging verbosity to DEBUG') from error\n"
-    )
-    code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
-    site.install("wlk-toy", ["toy"], code)
-
-    with pytest.raises(BackendUnavailable, match="cannot be used: OSError: undefined symbol; it"):
-        site.registry().load_backend("toy")
-
-
 @pytest.mark.parametrize(
     ("loader", "reason"),
     [

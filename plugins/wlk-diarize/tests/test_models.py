@@ -11,7 +11,7 @@ from tiny_models import embedding, segmentation
 from tone_voices import tone, turns_of
 
 from wlk_core.options import resolve_options
-from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_core.plugins import ModelNotFoundError
 from wlk_core.registry import Registry
 from wlk_diarize import backend
 from wlk_diarize.engine.networks import OnnxNetworks
@@ -101,19 +101,6 @@ def test_a_wrong_model_is_refused_when_it_is_loaded(write, files, message):
     """The message names the file and what was expected."""
     with pytest.raises(ModelNotFoundError, match=message):
         load(write(**files))
-
-
-def test_the_options_are_checked(write):
-    """The limit of speakers is at least one."""
-    with pytest.raises(OptionError, match="max_speakers must be between 1 and 32"):
-        load(write(embedding=embedding()), max_speakers=0)
-
-
-def test_without_a_network_the_message_says_what_to_pull(monkeypatch, tmp_path):
-    """This is the case offline with an empty cache."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ModelNotFoundError, match=r"pull segmentation-3\.0 --backend clustering"):
-        load("segmentation-3.0", cache_dir=str(tmp_path))
 
 
 def test_a_frame_of_the_segmentation_is_put_where_its_audio_is(write):

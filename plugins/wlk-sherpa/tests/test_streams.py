@@ -196,12 +196,6 @@ def test_keyterms_that_would_do_nothing_are_refused(request, loaded, keyterms, m
         request.getfixturevalue(loaded).create_processor(keyterms=keyterms)
 
 
-def test_terms_are_written_as_the_vocabulary_is(beam):
-    """The vocabulary is lower-case, so terms are converted to lower case."""
-    stream = beam.create_processor(keyterms=" Seven,two , ")
-    assert stream._recognizer._options.hotwords == "seven/two"
-
-
 def test_the_engine_finds_the_chunks_of_a_model(backend):
     """The digits model has chunks of 80 ms and 130 ms of look-ahead, in whole feature frames."""
     engine = SherpaEngine(backend.engine.recognizer)

@@ -175,17 +175,3 @@ def test_a_large_message_is_joined_when_others_had_their_turn(held):
     assert (seconds, is_held, is_read_again) == (pytest.approx(0.02), True, True)
     assert "close" not in calls(opened)
     assert len([opened.queue.get_nowait() for _ in range(2)][1]["bytes"]) == (1 << 20) + 3
-
-
-def test_a_part_that_waits_ends_with_its_connection(held):
-    """It is dropped when a part cannot be parsed, which ends the connection."""
-    opened, part = held
-    timer = opened._read_timer
-    opened.connection_lost(None)
-    opened.loop.time.return_value += 1
-    opened.conn.receive_data = Mock(side_effect=MemoryError)
-    with pytest.raises(MemoryError):
-        opened._take_delayed(part)
-
-    timer.cancel.assert_called_once_with()
-    assert "abort" in calls(opened)

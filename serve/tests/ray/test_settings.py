@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from wlk_core.errors import OptionError
 from wlk_serve.ray import ReplicaSettings
 
 
@@ -26,23 +23,3 @@ def test_the_arguments_of_a_command_line_are_text():
         )
         == expected
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"modle": "x"}, "unknown field `modle`; the arguments are backend, model"),
-        ({"max_sessions": "many"}, "max_sessions: Expected `int`, got `str`"),
-        ({"max_sessions": 2.5}, "max_sessions: Expected `int`, got `float`"),
-        ({"max_sessions": 0}, "max_sessions: Expected `int` >= 1"),
-        ({"num_cpus": "nan"}, "num_cpus: Expected `float` >= 0.0"),
-        ({"options": 3}, "options: Expected `array`, got `int`"),
-        ({"model": 3}, "model: Expected `str | null`, got `int`"),
-    ],
-)
-def test_an_argument_that_does_not_fit_is_named(arguments, message):
-    """The message has the argument's name, what was expected and what came."""
-    with pytest.raises(OptionError) as refused:
-        ReplicaSettings.parse(arguments)
-
-    assert message in str(refused.value)

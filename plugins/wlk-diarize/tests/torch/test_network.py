@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 import json
 import shutil
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_core.registry import Registry
 from wlk_diarize.engine.sortformer import LATENCIES
 
@@ -125,11 +124,3 @@ def test_a_wrong_model_is_refused_in_one_line(checkpoint, tmp_path, file, values
 
     with pytest.raises(ModelNotFoundError, match=rf"^{path.parent} .*{message}.*$"):
         load(path.parent)
-
-
-def test_without_torch_the_message_has_the_extra(checkpoint, monkeypatch):
-    """The error is one line."""
-    monkeypatch.delitem(sys.modules, "wlk_diarize.torch.backend", raising=False)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(BackendUnavailable, match=r"^.* pip install 'wlk-diarize\[torch\]'.*$"):
-        load(checkpoint)

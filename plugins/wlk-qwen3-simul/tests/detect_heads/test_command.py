@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import wave
 
 import pytest
@@ -75,15 +74,6 @@ def test_a_clip_shorter_than_its_words_is_refused(checkpoint, tmp_path, capsys):
 
     errors = failure(capsys, checkpoint, "--manifest", path, "--output", tmp_path / "heads.json")
     assert "ends at 501 s" in errors
-
-
-def test_without_torch_the_command_names_what_installs_it(manifest, monkeypatch, capsys):
-    """It prints the pip command on standard error, without a traceback."""
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "wlk_qwen3_simul.detect_heads.clips", raising=False)
-
-    errors = failure(capsys, "digits", "--manifest", manifest, "--output", "heads.json")
-    assert "pip install 'wlk-qwen3-simul[torch]'" in errors
 
 
 @pytest.mark.slow

@@ -326,16 +326,6 @@ def test_a_certificate_that_is_not_trusted(host, reason, authority, ca_file, mon
             assert "--option ca_file=FILE" in line
 
 
-@pytest.mark.parametrize(("scheme", "other"), [("ws", "wss"), ("wss", "ws")])
-def test_an_address_with_the_scheme_of_another_server(scheme, other, authority, monkeypatch):
-    """The line names the scheme to use instead."""
-    tls = tls_of(authority, "localhost") if scheme == "ws" else None
-    with listening(ignore, ssl=tls) as port:
-        url = f"{scheme}://localhost:{port}/v1/realtime"
-        for patch in (None, monkeypatch):
-            assert f"{other}://" in str(failure(url, patch)).replace(url, "")
-
-
 @pytest.mark.parametrize("content", [None, "", "no certificate"])
 def test_a_file_without_certificates_is_refused(content, tmp_path):
     """It is refused before anything is sent."""

@@ -187,10 +187,3 @@ def test_no_error_references_the_key(load, server):
         assert KEY[:8] not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
-
-
-def test_a_missing_key_is_reported(load, server, monkeypatch):
-    """The error of a server that requires a key names the variable."""
-    monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(BackendError, match=r"requires a key, and .* OPENAI_API_KEY is not set"):
-        load().warmup()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import warnings
 
 import pytest
@@ -17,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import torch
 
 from wlk_conformance.testing import StreamDriver, connected_digits
-from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend
+from wlk_core import ModelNotFoundError, OptionError, load_backend
 from wlk_whisper.torch.backend import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
 from wlk_whisper_digits import checkpoint_directory
@@ -126,14 +125,6 @@ def test_an_invalid_model_is_named(copied, damage, message):
     assert "\n" not in str(caught.value)
 
 
-def test_without_the_distribution_of_the_digits_the_command_is_named(monkeypatch):
-    """Other models load without the distribution, so it may be missing."""
-    monkeypatch.setitem(sys.modules, "wlk_whisper_digits", None)
-
-    with pytest.raises(ModelNotFoundError, match="pip install wlk-whisper-digits"):
-        load_backend("whisper", "digits")
-
-
 def test_a_model_without_alignment_heads_refuses_alignatt(copied):
     """The message names both remedies, and both work."""
     (copied / "generation_config.json").unlink()
@@ -219,12 +210,3 @@ def test_an_adapter_that_does_not_fit_is_named(adapter, damage, message):
     with pytest.raises(OptionError, match=message) as caught:
         load_backend("whisper", "digits", lora_path=str(adapter))
     assert "\n" not in str(caught.value)
-
-
-def test_without_peft_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
-    """Only adapters need peft."""
-    monkeypatch.setitem(sys.modules, "peft", None)
-    monkeypatch.delitem(sys.modules, "wlk_whisper.torch.lora", raising=False)
-
-    with pytest.raises(BackendUnavailable, match=r"pip install 'wlk-whisper\[lora\]'"):
-        load_backend("whisper", "digits", lora_path=str(tmp_path))

@@ -88,3 +88,14 @@ def test_a_mistake_in_the_configuration_is_reported(command, tmp_path):
     assert done.status == 1
     assert "config.toml: Object contains unknown field `modle`" in done.err
     assert "wlk-core demo" in done.out
+
+
+def test_without_a_backend_the_first_step_is_to_install_one(command, site):
+    """Without any plugin the report ends with the command that installs one."""
+    for path in site.folder.glob("*.dist-info/*"):
+        path.unlink()
+
+    done = command("doctor")
+
+    assert done.status == 1
+    assert rows(done.out)["next"].startswith("pip install ")

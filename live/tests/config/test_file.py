@@ -53,6 +53,39 @@ def test_a_byte_order_mark_is_skipped(path):
     assert read_config().model == "small"
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model = small", ": Invalid value (at line 1, column 9)"),
+        ('\n\nmodel "small"', ": Expected '=' after a key in a key/value pair (at line 3, col"),
+        ('model = "a"\nmodel = "b"', ": Cannot overwrite a value (at "),
+        ("model = 5", ", key model: Expected `str`, got `int`"),
+        ("model = ''", ", key model: Expected `str` of length >= 1"),
+        ("language = ['de']", ", key language: Expected `str`, got `array`"),
+        ("modle = 'a'", ": Object contains unknown field `modle`"),
+        ("options = 1", ", key options: Expected `object`, got `int`"),
+        ("[options]\ntoy = 1", ", key options[...]: Expected `object`, got `int`"),
+        ("x = " + "[" * 5000, ": maximum recursion depth exceeded"),
+    ],
+    ids=range(10),
+)
+def test_a_mistake_names_the_file_and_the_line_or_key(write, path, text, message):
+    """The message locates the mistake, wherever it is."""
+    write(text)
+
+    with pytest.raises(OptionError, match=re.escape(f"{path}{message}")):
+        read_config()
+
+
+def test_a_file_of_another_encoding_is_named(path):
+    """A file that is not UTF-8 gives one line."""
+    path.parent.mkdir()
+    path.write_bytes('model = "gro\u00df"'.encode("latin-1"))
+
+    with pytest.raises(OptionError, match=re.escape(f"{path} is not UTF-8 text")):
+        read_config()
+
+
 def test_a_directory_in_its_place_is_named(path):
     """The error for a file that cannot be read names it."""
     path.mkdir(parents=True)

@@ -33,7 +33,7 @@ def audio():
 
 
 @pytest.fixture(scope="session")
-def lively(backend, audio):
+def random_engine(backend, audio):
     """
     Return an engine with random weights that emits several tokens per frame, different in each.
 

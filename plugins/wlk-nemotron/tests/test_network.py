@@ -26,7 +26,7 @@ DIGITS = Path(wlk_nemotron.__file__).parent / "digits"
 pytestmark = pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
 
 
-class Listener:
+class RecordedCalls:
     """An engine call that keeps the tokens and the encoder frames of a stream."""
 
     def __init__(self, engine):
@@ -35,12 +35,12 @@ class Listener:
 
     def __call__(self, request):
         """Decode a request, and keep its tokens and its state."""
-        answer = self.listen([request])[0]
+        answer = self.decode([request])[0]
         self.tokens += [(token.id, token.frame) for token in answer[0]]
         self.states.append(answer[1])
         return answer
 
-    def listen(self, requests):
+    def decode(self, requests):
         """Decode requests, and keep the encoder frames that the joint network receives."""
         prompted = self.engine._prompted
 
@@ -57,13 +57,13 @@ class Listener:
 
 def streamed(engine, audio, *, chunk_frames, seconds, language="en"):
     """Return what a stream emits that receives *audio* in pieces of *seconds*."""
-    listener = Listener(engine)
-    recognizer = partial(NemotronRecognizer, listener, checkpoint=engine.checkpoint,
+    calls = RecordedCalls(engine)
+    recognizer = partial(NemotronRecognizer, calls, checkpoint=engine.checkpoint,
                          chunk_frames=chunk_frames, language=language)  # fmt: skip
     driver = StreamDriver(OnlineStream(recognizer))
     driver.feed(audio, chunk_seconds=seconds)
     driver.finish()
-    return listener
+    return calls
 
 
 def padded(audio, chunk_frames):
@@ -92,20 +92,20 @@ def generated(engine, features, chunk_frames):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_frames", LOOK_AHEADS)
-def test_a_stream_emits_what_offline_generation_emits(lively, audio, chunk_frames):
+def test_a_stream_emits_what_offline_generation_emits(random_engine, audio, chunk_frames):
     """For any pieces of audio, tokens and their frames are equal, and encoder frames to 1e-4."""
     whole, mels = padded(audio, chunk_frames)
-    mel = lively._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
+    mel = random_engine._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
     mel = mel[:, :mels]
     with torch.inference_mode():
-        offline = lively.model.get_audio_features(
+        offline = random_engine.model.get_audio_features(
             mel, prompt_ids=torch.tensor([ENGLISH]), num_lookahead_tokens=chunk_frames - 1
         )
-    expected = generated(lively, mel, chunk_frames)
+    expected = generated(random_engine, mel, chunk_frames)
 
     assert len({token for token, _ in expected}) > 5
     for seconds in (0.1, 60.0):
-        stream = streamed(lively, audio, chunk_frames=chunk_frames, seconds=seconds)
+        stream = streamed(random_engine, audio, chunk_frames=chunk_frames, seconds=seconds)
         frames = torch.cat(stream.frames, 1)
         assert expected == stream.tokens
         torch.testing.assert_close(offline.pooler_output, frames, atol=1e-4, rtol=0)
@@ -113,54 +113,55 @@ def test_a_stream_emits_what_offline_generation_emits(lively, audio, chunk_frame
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_frames", [2, 7])
-def test_a_stream_emits_what_streaming_generation_emits(lively, audio, chunk_frames):
+def test_a_stream_emits_what_streaming_generation_emits(random_engine, audio, chunk_frames):
     """Chunks of transformers, with its own caches, yield the same tokens at the same frames."""
     whole, mels = padded(audio, chunk_frames)
-    mel = lively._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
+    mel = random_engine._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
     cuts = [0, *range(8 * chunk_frames - 7, mels + 1, 8 * chunk_frames)]
     chunks = (mel[:, first:stop] for first, stop in itertools.pairwise(cuts))
 
-    stream = streamed(lively, audio, chunk_frames=chunk_frames, seconds=0.1)
-    assert generated(lively, chunks, chunk_frames) == stream.tokens
+    stream = streamed(random_engine, audio, chunk_frames=chunk_frames, seconds=0.1)
+    assert generated(random_engine, chunks, chunk_frames) == stream.tokens
 
 
 @pytest.mark.slow
-def test_streams_that_are_taken_together_are_as_alone(lively, audio):
+def test_streams_that_are_taken_together_are_as_alone(random_engine, audio):
     """Streams of different lengths, look-aheads and languages share passes, but nothing else."""
     requests = {}
 
-    def keep(key, listener, request):
-        answer = Listener.__call__(listener, request)
+    def keep(key, calls, request):
+        answer = RecordedCalls.__call__(calls, request)
         requests.setdefault(key, []).append((request, answer))
         return answer
 
     for shift, (chunk_frames, language) in enumerate([(2, "en"), (2, "de"), (7, None), (2, None)]):
-        call = partial(keep, shift, Listener(lively))
-        recognizer = NemotronRecognizer(call, checkpoint=lively.checkpoint,
+        call = partial(keep, shift, RecordedCalls(random_engine))
+        recognizer = NemotronRecognizer(call, checkpoint=random_engine.checkpoint,
                                         chunk_frames=chunk_frames, language=language)  # fmt: skip
         recognizer.feed(audio[3000 * shift : 3000 * shift + 16_000 * (2 + shift)])
         while recognizer.step(is_last=True):
             pass
     alone = [pair for key in requests for pair in requests[key][:: 1 + key]]
-    together = lively.decode_batch([request for request, _ in alone])
+    together = random_engine.decode_batch([request for request, _ in alone])
 
     assert any(answer[0] for answer in together)
     for (_, one), other in zip(alone, together, strict=True):
         assert [(t.id, t.frame) for t in one[0]] == [(t.id, t.frame) for t in other[0]]
         torch.testing.assert_close(one[1].tensors, other[1].tensors, atol=1e-4, rtol=0)
         rows = [answer[1].kv_cache.numbers[None] for answer in (one, other)]
-        for layer in range(lively.model.config.encoder_config.num_hidden_layers):
+        for layer in range(random_engine.model.config.encoder_config.num_hidden_layers):
             ours, theirs = (
-                lively.encoder.pool.gathered(layer, torch.from_numpy(numbers)) for numbers in rows
+                random_engine.encoder.pool.gathered(layer, torch.from_numpy(numbers))
+                for numbers in rows
             )
             torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
 
 
-def test_the_state_of_a_stream_is_bounded(lively, audio):
+def test_the_state_of_a_stream_is_bounded(random_engine, audio):
     """Once the attention window is full, the bytes that a stream holds do not grow."""
-    stream = streamed(lively, np.tile(audio, 2), chunk_frames=2, seconds=0.5)
+    stream = streamed(random_engine, np.tile(audio, 2), chunk_frames=2, seconds=0.5)
     assert len({state.nbytes for state in stream.states[20:-1]}) == 1
-    assert lively.encoder.pool.capacity < 2000  # places are reused
+    assert random_engine.encoder.pool.capacity < 2000  # places are reused
 
 
 def test_the_look_ahead_is_one_that_the_model_was_trained_for(backend):

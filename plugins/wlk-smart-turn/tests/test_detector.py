@@ -16,37 +16,37 @@ class Model:
 
     def __init__(self, probability=0.5):
         self.probability = probability
-        self.heard = []
+        self.features = []
 
     def __call__(self, mel):
         """Record the features, and return the probability."""
-        self.heard.append(mel)
+        self.features.append(mel)
         return self.probability
 
 
-def heard(*pieces):
+def features_given(*pieces):
     """Return the features that the model gets after these chunks of audio."""
     model = Model()
     detector = SmartTurnDetector(model, threshold=0.95)
     for piece in pieces:
         detector.insert_audio_chunk(piece)
     detector.end_of_turn("")
-    return model.heard[0]
+    return model.features[0]
 
 
-def test_the_model_hears_the_last_eight_seconds(noise):
+def test_the_model_is_given_the_last_eight_seconds(noise):
     """Chunk sizes make no difference, even chunks longer than that."""
     expected = features(noise[-TURN_SAMPLES:])
 
-    assert np.array_equal(expected, heard(noise))
-    assert np.array_equal(expected, heard(*np.array_split(noise, 47)))
+    assert np.array_equal(expected, features_given(noise))
+    assert np.array_equal(expected, features_given(*np.array_split(noise, 47)))
 
 
 def test_a_short_turn_follows_zeros(noise):
     """A turn shorter than eight seconds is padded in front, as in the training of the model."""
     audio = np.concatenate((np.zeros(TURN_SAMPLES - 24_000, dtype=np.float32), noise[:24_000]))
 
-    assert np.array_equal(features(audio), heard(*np.array_split(noise[:24_000], 7)))
+    assert np.array_equal(features(audio), features_given(*np.array_split(noise[:24_000], 7)))
 
 
 def test_a_turn_knows_nothing_of_the_one_before(noise):
@@ -58,7 +58,7 @@ def test_a_turn_knows_nothing_of_the_one_before(noise):
     detector.insert_audio_chunk(noise[:24_000])
     detector.end_of_turn("")
 
-    assert np.array_equal(heard(noise[:24_000]), model.heard[0])
+    assert np.array_equal(features_given(noise[:24_000]), model.features[0])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_work_is_counted_by_the_question(noise):
     for _ in range(3):
         detector.end_of_turn("")
 
-    assert (0, 2400) == (before, detector.stats.encoder_frames)
+    assert (before, detector.stats.encoder_frames) == (0, 2400)
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def checkpoint(backend):
 
 
 @pytest.fixture(scope="session")
-def lively(backend, checkpoint):
+def random_engine(backend, checkpoint):
     """
     Return an engine with random weights that predicts many different ids.
 

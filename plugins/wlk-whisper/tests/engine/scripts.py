@@ -54,11 +54,11 @@ def read_ramp(audio, *, padding):
 
 @attrs.frozen
 class EncoderOutput:
-    """The encoder frames of the utterance from *first* on, of which *heard* contain audio."""
+    """The encoder frames of the utterance from *first* on, of which *audible* contain audio."""
 
     first: int
     frames: int
-    heard: int
+    audible: int
 
 
 @attrs.define(eq=False)
@@ -88,8 +88,8 @@ class ScriptedNetwork:
         """Read the position in the utterance."""
         self.windows.append((*features.shape, is_padded))
         first, samples = (round(float(value)) for value in features[:2, 0])
-        heard = -(-samples // SAMPLES_PER_ENCODER_FRAME)
-        return EncoderOutput(first // SAMPLES_PER_ENCODER_FRAME, features.shape[1] // 2, heard)
+        audible = -(-samples // SAMPLES_PER_ENCODER_FRAME)
+        return EncoderOutput(first // SAMPLES_PER_ENCODER_FRAME, features.shape[1] // 2, audible)
 
     def new_decoder(self, encoder_output):
         """Return a decoder without tokens."""
@@ -100,7 +100,7 @@ class ScriptedNetwork:
         spoken = [
             (entry.token, entry.frame - output.first)
             for entry in self.script
-            if 0 <= entry.frame - output.first < output.heard
+            if 0 <= entry.frame - output.first < output.audible
         ]
         if SOT not in inputs[:-2]:
             return 100, output.frames - 1
@@ -113,7 +113,7 @@ class ScriptedNetwork:
             text, spoken = inputs[inputs.index(SOT) + 3 :], timed
         else:
             text = inputs[inputs.index(NO_TIMESTAMPS) + 1 :]
-        end = (EOT, max(0, output.heard - 1))
+        end = (EOT, max(0, output.audible - 1))
         return spoken[len(text)] if len(text) < len(spoken) else end
 
 

@@ -217,9 +217,7 @@ def check_version() -> None:
     except metadata.PackageNotFoundError:
         version = "none"
     if version != VERSION:
-        raise SystemExit(
-            f"expected whisperlivekit {VERSION}, found {version}; run: nox -s peer"
-        )
+        raise SystemExit(f"expected whisperlivekit {VERSION}, found {version}; run: nox -s peer")
 
 
 def load_engine(options: dict[str, Any]) -> Any:

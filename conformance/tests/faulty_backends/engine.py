@@ -186,9 +186,9 @@ class CommitsWordThatIsNotAgreed(SpoiledStream):
     def spoil(self, recognizer):
         count_final = recognizer._count_final
 
-        def hasty(words, stop):
-            agreed = count_final(words, stop)
-            return agreed + bool(agreed)
+        def hasty(words, end_sample):
+            agreed = count_final(words, end_sample)
+            return agreed + 1 if agreed else 0
 
         recognizer._count_final = hasty
 
@@ -198,13 +198,13 @@ class DropsForcedWords(SpoiledStream):
     """Drops the words that it must commit because its window is full."""
 
     def spoil(self, recognizer):
-        bound = recognizer._bound
+        limit_window = recognizer._limit_window
 
         def forgetful(upcoming, *, is_quiet):
-            bound(upcoming, is_quiet=is_quiet)
+            limit_window(upcoming, is_quiet=is_quiet)
             return 0
 
-        recognizer._bound = forgetful
+        recognizer._limit_window = forgetful
 
 
 @in_sessions("IN-05")

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import pluggy
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend, BackendSpec
 
+R = TypeVar("R")
+
 # A plugin module imports nothing heavy, so one that takes this long to import hangs.
 _MAX_IMPORT_SECONDS = 30.0
+_MAX_LOAD_SECONDS = 120.0  # of a command or protocol, which may bring a server from a slow disk
 
 _SPECIFICATIONS = "hookspecs."  # entry points of further hook specifications
 # Backends and annotators have entry points of their own name, other kinds of "KIND.NAME".
@@ -112,10 +115,12 @@ class Registry:
         """Return what *spec* names in `load`, a *kind*; BackendUnavailable if it cannot be used."""
         try:
             with self.guard():
-                return _resolved(spec, kind, expected)
-        except (WLKError, KeyboardInterrupt):
+                return _within(_MAX_LOAD_SECONDS, lambda: _resolved(spec, kind, expected))
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # as in `_load`
+            if _is_strict():
+                raise
             plugin = self._find(spec.kind, spec.name)[0]
             failure = attrs.evolve(plugin, error=reason(error)).failure
             raise BackendUnavailable(
@@ -276,7 +281,7 @@ class Registry:
                 # pytest's skips derive from BaseException.  The failure is recorded, so that one
                 # broken plugin does not take the others down.
                 except BaseException as error:
-                    if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
+                    if _is_strict():
                         raise
                     self._loaded[point] = attrs.evolve(info, error=reason(error))
         return self._loaded[point]
@@ -291,7 +296,8 @@ class Registry:
             for each in hook.get_hookimpls()
             if each.plugin is plugin and (hook.spec is not None or not each.optionalhook)
         ]
-        known = ", ".join(sorted(each for each in vars(self.manager.hook) if each[:4] == "wlk_"))
+        callers = vars(self.manager.hook)
+        known = ", ".join(sorted(name for name, caller in callers.items() if caller.spec))
         if not hooks:
             raise BackendUnavailable(f"it implements none of the hooks {known}")
         specs: list[PluginSpec] = []
@@ -368,23 +374,28 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
 
 
-def _within(seconds: float, call: Callable[[], PluginInfo]) -> PluginInfo:
+def _is_strict() -> bool:
+    return os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}
+
+
+def _within(seconds: float, call: Callable[[], R]) -> R:
     """Return what *call* returns or raises; BackendUnavailable if it takes more than *seconds*."""
-    answers: list[PluginInfo | BaseException] = []
+    answers: list[R] = []
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
             answers.append(call())
         except BaseException as error:  # noqa: BLE001 -- raised again in the caller's thread
-            answers.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run, name="wlk plugin import", daemon=True)
     thread.start()
     thread.join(seconds)
+    if errors:
+        raise errors[0]
     if not answers:
         raise BackendUnavailable(f"it did not answer within {seconds:.0f} seconds")
-    if isinstance(answers[0], BaseException):
-        raise answers[0]
     return answers[0]
 
 

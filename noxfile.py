@@ -70,7 +70,7 @@ def _extras(path: Path) -> str:
         "optional-dependencies", {}
     )
     extras = [extra for extra in optional if "cuda" not in extra]
-    return f"{path.relative_to(ROOT)}[{','.join(extras)}]"
+    return f"{path.relative_to(ROOT)}[{','.join(extras)}]" if extras else str(path)
 
 
 @nox.session(python=PYTHON, reuse_venv=True, default=False)

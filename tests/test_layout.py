@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # docs/architecture.md describes each of them.
 DECLARATIONS = {"plugin", "options", "models", "languages"}
-FILES = {"__init__.py", "checkpoint.py", "backend.py", "routes.py", "py.typed"}
+FILES = {"__init__.py", "checkpoint.py", "backend.py", "protobuf.py", "routes.py", "py.typed"}
 FILES |= {f"{name}.py" for name in DECLARATIONS}
 FRAMEWORK_FOLDERS = {"torch", "mlx", "ctranslate2", "openai_api", "detect_heads"}
 FOLDERS = FRAMEWORK_FOLDERS | {"engine", "digits", "heads", "realtime"}

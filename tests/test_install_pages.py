@@ -32,8 +32,9 @@ PROJECTS = {
 }
 DISTRIBUTIONS = {project["name"]: project for project in PROJECTS.values()}
 OLDEST_PIP = "23.2.1"  # that of Python 3.11
-# Packages of hundreds of megabytes, and those that bring such packages.
+# Packages that take long to install, and those that bring such packages.
 LARGE = {"mlx-qwen3-asr", "mlx-whisper", "peft", "ray", "torch", "transformers", "voxmlx"}
+LARGE |= {"matplotlib", "scipy"}
 
 BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```(?P<kind>\w+)\n(?P<text>.*?)^```$",
@@ -148,7 +149,7 @@ def typed_commands(page):
 
 
 def is_large(command):
-    """Return whether a command installs packages of hundreds of megabytes."""
+    """Return whether a command installs packages that are too large for this test."""
     is_install = command.startswith("pip install")
     return is_install and any(map(brings_large_packages, requirements(command)))
 

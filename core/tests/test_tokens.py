@@ -32,7 +32,7 @@ def test_emissions_are_equal_with_their_stable_time_and_each_equals_its_pair():
 
 def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair():
     """The unpacked values of a changed emission are the changed ones; the others stay."""
-    changed = EMISSION.replace(processed_up_to=3.0, committed=())
+    changed = attrs.evolve(EMISSION, processed_up_to=3.0, committed=())
     tokens, processed_up_to = changed
 
     assert (tokens, processed_up_to) == ((), 3.0)
@@ -41,10 +41,10 @@ def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair():
 
 def test_equality_of_emissions_is_transitive():
     """No pair equals an emission, because it would equal two that differ in `stable_up_to`."""
-    pair, other = (TOKENS, 2.0), EMISSION.replace(stable_up_to=0.0)
+    pair, other = (TOKENS, 2.0), attrs.evolve(EMISSION, stable_up_to=0.0)
 
     assert pair != EMISSION
     assert pair != EMISSION
     assert other != EMISSION
-    assert EMISSION.replace() == EMISSION
-    assert hash(EMISSION.replace()) == hash(EMISSION)
+    assert attrs.evolve(EMISSION) == EMISSION
+    assert hash(attrs.evolve(EMISSION)) == hash(EMISSION)

@@ -100,10 +100,10 @@ class Registry:
         self._installed = _plugins(points)
         self._loaded: dict[EntryPoint, PluginInfo] = {}
         self._loading = threading.RLock()  # held while a plugin is imported
-        with guard():
-            for point in points:
-                if point.name.startswith(_SPECIFICATIONS):
-                    self.manager.add_hookspecs(point.load())
+        self._broken_hosts: list[PluginInfo] = []
+        for point in points:
+            if point.name.startswith(_SPECIFICATIONS):
+                self._add_specifications(point)
 
     def load_command(self, name: str, kind: type) -> Any:
         """Import the command *name*, a *kind*; None if no plugin offers it.  Raises as `spec`."""
@@ -129,7 +129,8 @@ class Registry:
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
-        return tuple(self._load(*plugin) for plugin in self._installed)
+        loaded = [self._load(*plugin) for plugin in self._installed]
+        return (*loaded, *self._broken_hosts)
 
     def specs(self) -> tuple[BackendSpec, ...]:
         """Return every backend that only one plugin offers, sorted by name; loads all plugins."""
@@ -268,6 +269,19 @@ class Registry:
                 raise BackendUnavailable(f"{kind} {name} cannot be used: {broken[0].failure}")
         raise self._refusal(kind, name)
 
+    def _add_specifications(self, point: EntryPoint) -> None:
+        try:
+            with self.guard():
+                self.manager.add_hookspecs(_within(_MAX_IMPORT_SECONDS, point.load))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as in `_load`
+            if _is_strict():
+                raise
+            self._broken_hosts.append(
+                attrs.evolve(_info((point.name,), point), error=reason(error))
+            )
+
     def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
         with self._loading, self.guard():
             if point not in self._loaded:
@@ -367,11 +381,14 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
     for points in grouped.values():
         names = tuple(sorted(points))
         point = points[names[0]]
-        # `dist.name` and `dist.version` would each parse the whole METADATA, readme included.
-        fields: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
-        info = PluginInfo(names=names, distribution=fields["Name"], version=fields["Version"])
-        plugins.append((info, point))
+        plugins.append((_info(names, point), point))
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
+
+
+def _info(names: tuple[str, ...], point: EntryPoint) -> PluginInfo:
+    # `dist.name` and `dist.version` would each parse the whole METADATA, readme included.
+    fields: Any = point.dist.metadata if point.dist else {"Name": "unknown", "Version": ""}
+    return PluginInfo(names=names, distribution=fields["Name"], version=fields["Version"])
 
 
 def _is_strict() -> bool:

@@ -107,10 +107,6 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
         del stable_up_to  # an attribute only, set by the constructor that attrs generates
         return super().__new__(cls, (committed, processed_up_to))
 
-    def replace(self, **changes: Any) -> Emission:
-        """Return a copy with other values."""
-        return Emission(**attrs.asdict(self, recurse=False) | changes)
-
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return the arguments from which pickle and copy rebuild the emission."""
         return attrs.astuple(self, recurse=False)

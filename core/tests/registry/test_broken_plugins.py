@@ -253,3 +253,17 @@ def test_an_optional_hook_needs_no_host(site: Any) -> None:
 
     assert row.error is None
     assert [spec.name for spec in row.specs] == ["toy"]
+
+
+def test_a_host_whose_hooks_cannot_be_imported_is_one_row(site: Any) -> None:
+    """A broken server does not take the backends down; what needs its hook is named too."""
+    site.install("wlk-host", ["hookspecs.wlk_protocols"], BROKEN, module="wlk_host_plugin")
+    site.offer("wlk-sound", "sound")
+
+    registry = site.registry()
+
+    assert registry.spec("sound").name == "sound"
+    assert [(row.distribution, row.error) for row in registry.plugins()] == [
+        ("wlk-sound", None),
+        ("wlk-host", "No module named 'not_a_module'"),
+    ]

@@ -1,5 +1,7 @@
 """
-Everything the author of a backend needs, from specs to recognizers.
+What the author of a backend imports, from specs to recognizers.
+
+`wlk_core.streaming` has the parts of which recognizers are built.
 
 Each name is loaded on first use, so a plugin module that declares a backend can import this module
 without importing numpy or a framework.  The stub beside this file lists the names.

@@ -19,7 +19,6 @@ _SPACING = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
 _MASK = "***"
 _MAX_LINE = 300  # characters of untrusted text in a message
 _MAX_VALUE = 80  # characters of a value in a message
-_MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask reveals it
 _CREDENTIALS = (  # compiled on first use, which saves --help half a millisecond
     (r"(?<=//)[^\s/]*@", f"{_MASK}@"),  # user:password@; a password may contain @
     (r"(?<=\?)[^\s'\"<>]*=[^\s'\"<>]*", _MASK),  # the query of a signed address
@@ -93,22 +92,6 @@ def reason(error: BaseException) -> str:
     if text and isinstance(error, (ImportError, WLKError)):
         return text
     return f"{kind}: {text}" if text else kind
-
-
-def mask_secret(text: str, secret: str) -> str:
-    """
-    Return *text* with *secret* masked, even if "..." cuts off its end.
-
-    A secret of fewer than six characters is not masked.
-
-    >>> mask_secret("no such key: sk-0123456789, sk-01234...", "sk-0123456789")
-    'no such key: ***, ***...'
-    """
-    if len(secret) >= _MIN_SECRET:
-        text = text.replace(secret, _MASK)
-        for length in range(len(secret) - 1, _MIN_SECRET - 1, -1):
-            text = text.replace(f"{secret[:length]}...", f"{_MASK}...")
-    return text
 
 
 def real_number(value: object) -> float | None:

@@ -1,0 +1,22 @@
+"""Keys of servers are masked in messages, also where a message was cut."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wlk_frameworks.secrets import mask_secret
+
+
+@given(key=KEYS, data=st.data())
+def test_the_beginning_of_a_key_that_is_cut_off_is_masked(key, data):
+    """Quoted text is cut at a maximum length, which may cut the key too."""
+    length = data.draw(st.integers(6, len(key)))
+
+    assert mask_secret(f"no {key[:length]}...", key) == "no ***..."
+
+
+@given(key=st.text("abc", max_size=5), text=st.text("abc ."))
+def test_a_short_key_is_a_placeholder(key, text):
+    """A short key stays, because its letters occur in other words."""
+    assert mask_secret(text, key) == text

@@ -11,7 +11,6 @@ import pytest
 from wlk_core.untrusted import ACTIVE, is_loopback, one_line
 
 ACCOUNTS = st.text(string.ascii_letters + string.digits + ":%!._~-@", min_size=1, max_size=20)
-KEYS = st.text("sk-0123456789abc", min_size=8, max_size=40)
 
 
 @given(st.text(max_size=400))

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from wlk_frameworks.secrets import mask_secret
 
+KEYS = st.text("sk-0123456789abc", min_size=8, max_size=40)
+
 
 @given(key=KEYS, data=st.data())
 def test_the_beginning_of_a_key_that_is_cut_off_is_masked(key, data):

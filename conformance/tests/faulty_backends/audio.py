@@ -373,3 +373,45 @@ class LosesWordAfterLongBacklog(FaultyStream):
 def loses_words_after_thousands_of_calls(stream, emission, call):
     """Loses a word in every fiftieth call, from the five thousandth of a stream on."""
     return without(emission, int(stream.calls > 5000 and stream.calls % 50 == 0))
+
+
+@by_tests("IN-05")
+class CatchesUpByDroppingAudio(FaultyStream):
+    """Catches up by leaving out the older half of each chunk."""
+
+    catches_up = False
+
+    def begin_catch_up(self):
+        self.catches_up = True
+
+    def end_catch_up(self):
+        self.catches_up = False
+
+    def begin(self):
+        self.catches_up = False
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        if self.catches_up and len(audio) > SAMPLE_RATE:
+            audio = np.concatenate(
+                (np.zeros(len(audio) // 2, np.float32), audio[len(audio) // 2 :])
+            )
+        super().insert_audio_chunk(audio, end_time)
+
+
+@by_tests("IN-05")
+class NeverStopsCatchingUp(FaultyStream):
+    """Decodes only whole backlogs of ten seconds from the first begin_catch_up on."""
+
+    lasting = (*FaultyStream.lasting, "catches_up")
+    catches_up = False
+
+    def begin_catch_up(self):
+        self.catches_up = True
+
+    def end_catch_up(self):
+        """Do nothing."""
+
+    def process_iter(self, is_last=False):
+        if self.catches_up and not is_last:
+            return self.stream.start_silence()
+        return super().process_iter(is_last)

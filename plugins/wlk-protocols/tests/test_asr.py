@@ -126,6 +126,24 @@ def test_a_state_has_at_most_the_lines_that_the_page_shows(client):
     assert [text for _, text in texts(last) if text] == [str(number) for number in range(250)]
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("full", 300), ("diff", 0)])
+def test_a_session_of_any_length_keeps_a_bounded_number_of_lines(monkeypatch, mode, expected):
+    """The last state of mode "full" has the newest of them; mode "diff" keeps no older lines."""
+    monkeypatch.setattr("wlk_protocols.asr.protocol._MAX_OLDER_LINES", 300)
+    client = open_session(is_diff=mode == "diff")
+    client.send(SECOND)
+    counts = set()
+    for number in range(1200):
+        client.happen(commit(str(number), float(number)), Endpoint(number + 0.5, "silence", 0.0))
+        counts.add(len(client.protocol._dropped))
+    client.send(b"")
+    messages = client.happen(END)
+
+    assert max(counts) == expected
+    if mode == "full":
+        assert texts(messages[-2]) == [(1, str(number)) for number in range(700, 1200)]
+
+
 @pytest.mark.parametrize("is_diff", [False, True], ids=["full", "diff"])
 def test_a_word_is_not_shown_twice_while_it_is_committed(is_diff):
     """Only after the commit comes a hypothesis without the word."""

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["full", "diff"]
 MODES: tuple[Mode, ...] = ("full", "diff")
 _MAX_LINES = 200  # per state, as many as WhisperLiveKit's page shows
+# Older lines that the last state of mode "full" has as well: more than a session of a day has, so
+# that the memory of a session without a limit does not grow for ever.
+_MAX_OLDER_LINES = 50_000
 _RECENT_UTTERANCES = 3  # utterances that a late speaker turn or translation can still change
 _SILENCE, _FIRST_SPEAKER = -2, 1
 _CONTAINERS = (WEBM_START, b"OggS", b"RIFF", b"fLaC")  # the decoder accepts WebM only
@@ -78,7 +81,7 @@ class AsrProtocol:
         self._utterances = deque([_Utterance()])  # the last one is open
         self._speakers: dict[int | str, int] = {}
         #: Lines too old for a state; in mode "full" the last state includes them.
-        self._dropped: list[Message] = []
+        self._dropped: deque[Message] = deque(maxlen=_MAX_OLDER_LINES)
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
@@ -172,7 +175,7 @@ class AsrProtocol:
 
     def _all_lines(self) -> Iterator[Message]:
         """
-        Yield a last state with every line, in mode "full".
+        Yield a last state with every line, in mode "full"; of a very long session, the newest.
 
         Clients of this mode keep only the last state (WhisperLiveKit#372).
         """

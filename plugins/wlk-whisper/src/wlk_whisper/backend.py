@@ -88,7 +88,9 @@ def network_backend(
         feature_extractor=feature_extractor,
         begin_suppress_tokens=generation_config.begin_suppress_tokens,
     )
-    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
+    return LoadedBackend(
+        spec, engine, open_stream=_open_stream, warmup=_warm_up, can_batch=engine.can_batch
+    )
 
 
 def decoding_options(

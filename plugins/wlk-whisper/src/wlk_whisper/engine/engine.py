@@ -76,6 +76,11 @@ class WhisperEngine:
         """Whether the model has language and task tokens."""
         return self.network.n_vocab >= MULTILINGUAL_ROWS
 
+    @property
+    def can_batch(self) -> bool:
+        """Whether the network batches passes; if not, `run` answers calls one after the other."""
+        return self.network.new_batch() is not None
+
     def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
         """Return the answers to engine calls of several streams, each as if it ran alone."""
         # A method, because the core batches calls whose functions are equal.

@@ -89,6 +89,7 @@ class Attachment:
     group: _ThreadGroup  #: the threads that step it
     _scheduler: Scheduler
     on_events: Callable[[list[Event]], object]
+    after_step: Callable[[], object]
     due_times: DueTimes
     _audio_time: float  # the session's audio time at the last notification
     is_detached: bool = False
@@ -214,14 +215,16 @@ class Scheduler:
         session: Stepped,
         on_events: Callable[[list[Event]], object],
         *,
+        after_step: Callable[[], object] = lambda: None,
         is_background: bool = False,
     ) -> Attachment:
         """
         Step *session* from now on; until it is over or detached, only the scheduler may step it.
 
-        `on_events` is called with one or more events, in order, in the stepping thread; if it
-        raises, the session is detached and the error is logged.  A session that `is_background` has
-        no deadline: it is stepped only while no other session waits.
+        `on_events` is called with one or more events, in order, in the stepping thread, and
+        `after_step` after each step, also one without events; if either raises, the session is
+        detached and the error is logged.  A session that `is_background` has no deadline: it is
+        stepped only while no other session waits.
 
         Raises:
             StreamClosed: the scheduler is closed.
@@ -237,6 +240,7 @@ class Scheduler:
                 group=min(self._groups, key=lambda group: sizes[group]),
                 scheduler=self,
                 on_events=on_events,
+                after_step=after_step,
                 due_times=DueTimes(self._burst),
                 audio_time=session.audio_time,
             )
@@ -315,7 +319,7 @@ class Scheduler:
         try:
             events = _step(attachment.session)
             ended = self.clock()
-            if events and not attachment.is_detached:  # before another thread can step the session
+            if not attachment.is_detached:  # before another thread can step the session
                 self._report(attachment, events)
         finally:  # after Ctrl-C in a program that calls `step`, too
             with self.lock:
@@ -326,7 +330,9 @@ class Scheduler:
 
     def _report(self, attachment: Attachment, events: list[Event]) -> None:
         try:
-            attachment.on_events(events)
+            if events:
+                attachment.on_events(events)
+            attachment.after_step()
         except Exception:  # for example from an event loop that is closed
             _LOGGER.exception("the callback of a session raised; the session is detached")
             self.drop(attachment, waits=False)

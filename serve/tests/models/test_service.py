@@ -111,6 +111,22 @@ async def begun(backend):
     assert await asyncio.to_thread(backend.begun.wait, WAIT)
 
 
+def test_the_owner_of_a_stream_learns_of_steps_without_words(service, backend):
+    """A socket that waits for its audio to be decoded is woken by them."""
+    backend.released.set()
+    stepped = threading.Event()
+
+    async def run():
+        stream = await service.open_stream(CONFIG, nothing)
+        stream.after_step = stepped.set
+        stream.receive(bytes(3200))
+        woken = await asyncio.to_thread(stepped.wait, WAIT)
+        stream.close()
+        return woken
+
+    assert asyncio.run(run())
+
+
 @pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
 def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
     service, backend, monkeypatch, max_call_seconds, is_ready

@@ -264,6 +264,18 @@ def test_a_callback_that_raises_detaches_only_its_session(
     assert len(manual) == 0
 
 
+def test_every_step_is_announced_even_without_events(manual, open_ungated):
+    """A session that takes audio without words makes room for more, which somebody may await."""
+    session, on_events, after_step = open_ungated(), Mock(), Mock()
+    for _ in range(3):
+        session.receive(bytes(4 * 160))  # less than a tick
+    manual.attach(session, on_events, after_step=after_step)
+    steps = run(manual)
+
+    assert on_events.call_count == 0
+    assert after_step.call_count == steps > 0
+
+
 def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open_ungated, speech):
     """So the processor can be closed even if a client disconnects in the middle of a step."""
     running, release = threading.Event(), threading.Event()

@@ -185,3 +185,105 @@ def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
     queue.close()
 
     assert (before, crowded, taken, queue.is_crowded) == (False, True, False, False)
+
+
+def timers_of(loop, monkeypatch):
+    """Return a list that grows with each timer of *loop*."""
+    timers, call_at = [], loop.call_at
+
+    def counted(*arguments, **options):
+        timers.append(arguments)
+        return call_at(*arguments, **options)
+
+    monkeypatch.setattr(loop, "call_at", counted)
+    return timers
+
+
+def test_a_client_whose_audio_waits_is_read_after_a_step_and_without_a_timer(
+    open_session, streams, monkeypatch
+):
+    """A step wakes its socket from another thread; until it has decoded enough, it waits again."""
+
+    async def run():
+        session = open_session()
+        queue = session.begin()
+        await session.receive(queue, APPEND)
+        (stream,) = streams
+        stream.backlog_seconds = 500.0
+        timers = timers_of(asyncio.get_running_loop(), monkeypatch)
+        reading = asyncio.create_task(session.give_way(queue))
+        await turns()
+        seen = [reading.done()]
+        for stream.backlog_seconds in (450.0, 399.0):
+            await asyncio.to_thread(stream.after_step)
+            await turns()
+            seen.append(reading.done())
+        session.close()
+        return seen, timers
+
+    seen, timers = asyncio.run(run())
+
+    assert seen == [False, False, True]
+    assert timers == []
+
+
+@pytest.mark.parametrize("end", ["close", "clear"])
+def test_a_client_whose_waiting_audio_is_dropped_is_read_at_once(open_session, streams, end):
+    """No step follows that could wake its socket."""
+
+    async def run():
+        session = open_session()
+        queue = session.begin()
+        await session.receive(queue, APPEND)
+        (stream,) = streams
+        stream.backlog_seconds = 500.0
+        reading = asyncio.create_task(session.give_way(queue))
+        await turns()
+        stream.backlog_seconds = 0.0  # as of any stream that is closed
+        if end == "clear":
+            await session.receive(queue, '{"type": "input_audio_buffer.clear"}')
+        else:
+            session.close()
+        await asyncio.wait_for(reading, WAIT)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_reads_slowly_is_read_once_its_queue_has_room(open_session, monkeypatch):
+    """The message that makes room wakes the reader, the earlier ones do not; nor does a timer."""
+    monkeypatch.setattr(messages, "_MAX_MESSAGES", 4)
+
+    async def run():
+        session = open_session()
+        queue = SendQueue()
+        queue.put([message("delta", number) for number in range(3)])
+        timers = timers_of(asyncio.get_running_loop(), monkeypatch)
+        reading = asyncio.create_task(session.give_way(queue))
+        await turns()
+        seen = [reading.done()]
+        for _ in range(2):
+            await queue.get()
+            await turns()
+            seen.append(reading.done())
+        session.close()
+        return seen, timers
+
+    seen, timers = asyncio.run(run())
+
+    assert seen == [False, False, True]
+    assert timers == []
+
+
+def test_a_queue_that_is_closed_wakes_its_reader(monkeypatch):
+    """Another socket took the session over."""
+    monkeypatch.setattr(messages, "_MAX_MESSAGES", 2)
+
+    async def run():
+        queue = SendQueue()
+        queue.put([message("delta", 0)])
+        waiting = asyncio.create_task(queue.wait_for_room())
+        await turns()
+        queue.close(drops=True)
+        await asyncio.wait_for(waiting, WAIT)
+
+    asyncio.run(run())

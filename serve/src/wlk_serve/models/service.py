@@ -277,6 +277,7 @@ class Service:
             attachment = self._scheduler.attach(
                 stream.session,
                 lambda events: loop.call_soon_threadsafe(on_events, stream, events),
+                after_step=lambda: stream.after_step(),  # noqa: PLW0108 -- its owner sets it later
                 is_background=is_background,
             )
         except WLKError:

@@ -69,6 +69,8 @@ class ServedStream:
     _close_later: Callable[[Callable[[], object]], object]
     #: Tells the scheduler that the session has received something.
     notify: Callable[[], object] = attrs.field(init=False, default=lambda: None)
+    #: Called after each step, in the thread that ran it.
+    after_step: Callable[[], object] = attrs.field(init=False, default=lambda: None)
     #: Times of the commits whose endpoints have not come yet.
     commit_times: deque[float] = attrs.field(init=False, factory=deque)
     _is_closed: bool = attrs.field(init=False, default=False)
@@ -113,7 +115,7 @@ class ServedStream:
         finally:
             # This object is in reference cycles, which Python collects late, because it does not
             # count the native memory of the model and of the detector.
-            del self.session, self.notify
+            del self.session, self.notify, self.after_step
 
 
 @attrs.define(eq=False)

@@ -44,6 +44,7 @@ class SendQueue:
         self._messages: deque[Encoded] = deque()
         self._characters = 0  # in all waiting messages but the first ones
         self._changed = asyncio.Event()
+        self._has_room = asyncio.Event()  # for `wait_for_room`, which clears it
         self._is_closed = False
         self.is_full = False
 
@@ -76,6 +77,13 @@ class SendQueue:
             self._messages.clear()
         self._is_closed = True
         self._changed.set()
+        self._has_room.set()
+
+    async def wait_for_room(self) -> None:
+        """Wait while the queue is crowded."""
+        while self.is_crowded:
+            self._has_room.clear()
+            await self._has_room.wait()
 
     async def get(self) -> str | None:
         """Wait for the next message; return None if the queue is full, or closed and empty."""
@@ -85,6 +93,8 @@ class SendQueue:
             if self._messages:
                 _, text = self._messages.popleft()
                 self._characters -= len(text)
+                if not self.is_crowded:
+                    self._has_room.set()
                 return text
             if self._is_closed:
                 return None

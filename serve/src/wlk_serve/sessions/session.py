@@ -41,7 +41,6 @@ _MAX_WAITING_SECONDS = 400.0
 # message would otherwise keep opening threads, and so the GIL, busy: /livez took 87 ms, not 33.
 _OPENING_SECONDS = 0.25
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
-_POLL_SECONDS = 0.05  # between checks whether a paused socket may be read again
 
 
 class ClientSession:
@@ -90,6 +89,8 @@ class ClientSession:
             metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
         )
         self._loop = asyncio.get_running_loop()
+        self._may_have_decoded = asyncio.Event()  # cleared only by a socket that waits for steps
+        self._may_have_decoded.set()
         self._lifetime_timer = self._loop.call_later(limits.max_session_seconds, self._finish)
         self._idle_seconds = limits.idle_seconds
         self._last_message = self._next_opening = self._loop.time()
@@ -177,6 +178,7 @@ class ClientSession:
                 answers.extend(self._protocol.refuse(as_request_error(error)))
             self._put(answers)
             self._count_audio(before)
+            self._may_have_decoded.set()  # the message may have dropped audio
         if self.audio.is_waiting:
             await self._proceed(queue, is_blocking=is_large)
             self._last_message = self._loop.time()
@@ -187,9 +189,21 @@ class ClientSession:
     async def give_way(self, queue: SendQueue) -> None:
         """Yield to other tasks, and wait while too much is queued for the client or the model."""
         await asyncio.sleep(0)
-        # TCP slows down a client that is not read.  Poll: steps without events wake no task.
-        while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_SECONDS)
+        # TCP slows down a client that is not read.
+        while queue.is_crowded or self._is_behind:
+            await queue.wait_for_room()
+            self._may_have_decoded.clear()  # first, so that no step is missed
+            if self._is_behind:
+                await self._may_have_decoded.wait()
+
+    @property
+    def _is_behind(self) -> bool:
+        return self.backlog_seconds > _MAX_WAITING_SECONDS
+
+    def _after_step(self) -> None:
+        """Wake a socket that waits for steps; called in the threads that step the streams."""
+        if not self._may_have_decoded.is_set():
+            self._loop.call_soon_threadsafe(self._may_have_decoded.set)
 
     async def _proceed(self, queue: SendQueue, *, is_blocking: bool) -> None:
         """Do what a message left waiting, unless the session ends or changes sockets meanwhile."""
@@ -223,6 +237,7 @@ class ClientSession:
         self._next_opening = self._loop.time() + _OPENING_SECONDS
         options = self.audio.options
         opened = await self._service.open_stream(options, self._handle)
+        opened.after_step = self._after_step
         if queue is self._queue and self.audio.is_waiting and options == self.audio.options:
             self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
             self.audio.open(opened)
@@ -266,6 +281,7 @@ class ClientSession:
         self._lifetime_timer.cancel()
         self._idle_timer.cancel()
         self.audio.close()
+        self._may_have_decoded.set()
         if self._on_over is not None:
             on_over, self._on_over = self._on_over, None
             self.figures.finish(self._outcome)

@@ -228,9 +228,9 @@ def test_an_interrupted_array_is_valid(transcribe, recording):
 
 
 def test_an_engine_that_fails_for_good_is_reported_in_one_line(
-    transcribe, recording, toy_engine, monkeypatch
+    transcribe, recording, toy_engine, monkeypatch, clock
 ):
-    """An engine failure is reported with the file, and the other files are still tried."""
+    """It is reported with the file after retries with pauses; the other files are still tried."""
 
     def broken(*_arguments, **_options):
         raise RuntimeError("out of memory")
@@ -243,6 +243,7 @@ def test_an_engine_that_fails_for_good_is_reported_in_one_line(
     assert (done.status, done.out) == (1, "")
     assert len(lines) == 2
     assert all("out of memory" in line for line in lines)
+    assert clock.seconds - 50.0 == pytest.approx(2 * (0.1 + 0.2 + 0.4))
 
 
 def test_a_stream_that_cannot_be_opened_does_not_stop_the_others(

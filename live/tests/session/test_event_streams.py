@@ -141,6 +141,20 @@ def test_a_failure_that_lasts_is_raised(run, open_coded, speech):
         processor.process_iter()
 
 
+@streaming
+def test_a_call_that_failed_is_repeated_after_a_pause(run, open_coded, speech, monkeypatch):
+    """An engine without memory may have some a moment later; a sound call waits for nothing."""
+    pauses = []
+    monkeypatch.setattr("wlk_live.session.transcription.time.sleep", pauses.append)
+    expected = tokens_of(run(open_coded(), in_chunks(speech), vad=False))
+    before = [*pauses]
+    events = run(open_coded(fail_at={2, 3, 6}), in_chunks(speech), vad=False)
+
+    assert before == []
+    assert pauses == [0.1, 0.2, 0.1]
+    assert tokens_of(events) == expected
+
+
 def test_leaving_the_loop_closes_the_processor(open_coded, speech):
     """Closing the generator early closes its stream."""
     processor = open_coded()

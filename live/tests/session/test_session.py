@@ -169,6 +169,28 @@ def test_a_fault_that_passes_is_an_event_and_loses_no_word(open_session, talk):
     assert tokens_of(events) == tokens_of(expected)
 
 
+def test_each_attempt_of_a_call_waits_longer_and_a_success_ends_the_waiting(open_session, speech):
+    """A session has no clock: it says how long to wait, and whoever steps it may do so."""
+    session = open_session(fail_at={2, 3, 4}, gated=False)
+    session.receive(speech)
+    delays = []
+    while session.has_work:
+        session.step()
+        if session.retry_delay or delays[-1:] == [0.4]:
+            delays.append(session.retry_delay)
+
+    assert delays == [0.1, 0.2, 0.4, 0.0]
+
+
+def test_a_session_that_failed_for_good_waits_for_nothing(open_session, speech):
+    """It has no next step."""
+    session = open_session(fail_at=range(1, 9), gated=False)
+    session.feed(speech)
+
+    assert session.is_over
+    assert session.retry_delay == 0.0
+
+
 def test_a_lasting_fault_ends_the_session_after_everything_committed(open_session, speech, words):
     """The words before it, a final failure and the End are reported, then nothing more."""
     session = open_session(fail_at=range(6, 99), gated=False)

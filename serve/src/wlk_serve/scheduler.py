@@ -78,6 +78,8 @@ class _ThreadGroup:
     # Of equal ranks, the session that has waited longest goes first: dictionaries keep their order,
     # and a server has too few sessions for a heap to pay off.
     waiting: dict[Attachment, _WaitingStep] = attrs.field(factory=dict)
+    # When the next steps of sessions whose calls have failed may begin.
+    retries: dict[Attachment, float] = attrs.field(factory=dict)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -126,8 +128,9 @@ class Scheduler:
     The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
     (see `DueTimes` for audio that is sent faster than real time).  A session whose utterance is
     over is served as if its deadline were a tick earlier, because its client waits for the last
-    words.  A running step is never interrupted.  A session is in at most one step at a time; one
-    that fails, or whose callback fails, ends without affecting the others.
+    words.  A session whose call failed is stepped again after its `retry_delay`, which delays no
+    other session.  A running step is never interrupted.  A session is in at most one step at a
+    time; one that fails, or whose callback fails, ends without affecting the others.
 
     The lock is held for a few lines of bookkeeping, never while a model or a callback runs.  Use
     the scheduler as a context manager, or call `close`.
@@ -249,7 +252,11 @@ class Scheduler:
         return attachment
 
     def step(self) -> bool:
-        """Run the step that is due first in the calling thread; return whether there was one."""
+        """
+        Run the step that is due first in the calling thread; return whether there was one.
+
+        A session whose call failed has no step during its `retry_delay`.
+        """
         return any(self._step_first(group) for group in self._groups)  # until one has a step
 
     def close(self) -> None:
@@ -275,6 +282,7 @@ class Scheduler:
         with self.lock:
             self._attachments.discard(attachment)
             attachment.group.waiting.pop(attachment, None)
+            attachment.group.retries.pop(attachment, None)
             attachment.is_detached = True
             while waits and attachment in self._stepping:
                 self._step_ended.wait()
@@ -283,7 +291,7 @@ class Scheduler:
         """Queue a step of *attachment* if it has work; the caller holds the lock."""
         session, group = attachment.session, attachment.group
         is_ready = attachment in self._attachments and attachment not in self._stepping
-        if not is_ready or not session.has_work:
+        if not is_ready or attachment in group.retries or not session.has_work:
             return
         if attachment in group.waiting:
             deadline, rank = group.waiting[attachment]
@@ -297,11 +305,24 @@ class Scheduler:
             rank = min(rank, deadline - self._tick)
         group.waiting[attachment] = _WaitingStep(deadline, rank)
 
+    def _enqueue_retries(self, group: _ThreadGroup) -> float | None:
+        """Queue the retries that are due; return the seconds until the next one, if any."""
+        if not group.retries:
+            return None
+        now = self.clock()
+        for attachment in [each for each, due in group.retries.items() if due <= now]:
+            del group.retries[attachment]
+            self.enqueue(attachment)
+        return min(group.retries.values()) - now if group.retries else None
+
     def _run(self, group: _ThreadGroup) -> None:
         while True:
             with self.lock:
-                while not group.waiting and not self._is_closed:
-                    group.has_work.wait()
+                while not self._is_closed:
+                    seconds = self._enqueue_retries(group)
+                    if group.waiting:
+                        break
+                    group.has_work.wait(seconds)
                 if not group.waiting:
                     return
             self._step_first(group)
@@ -309,6 +330,7 @@ class Scheduler:
     def _step_first(self, group: _ThreadGroup) -> bool:
         """Run the step of *group* that is due first, if any; session errors are not raised."""
         with self.lock:
+            self._enqueue_retries(group)
             waiting = group.waiting
             if not waiting:
                 return False
@@ -347,6 +369,9 @@ class Scheduler:
             self._steps.append((ended, lateness))
         if attachment.session.is_over:
             self._attachments.remove(attachment)
+        elif attachment.session.retry_delay > 0:
+            attachment.group.retries[attachment] = ended + attachment.session.retry_delay
+            attachment.group.has_work.notify_all()  # idle threads wait no longer than until then
         else:
             self.enqueue(attachment)
 

@@ -276,6 +276,66 @@ def test_every_step_is_announced_even_without_events(manual, open_ungated):
     assert after_step.call_count == steps > 0
 
 
+def test_a_call_that_failed_is_repeated_after_a_pause_in_which_others_are_stepped(
+    *, new_consumer, manual, clock, open_ungated, speech, text
+):
+    """Only the session of the failed call waits, although it is told of more audio."""
+    failing, sound = open_ungated(fail_at={1, 2}), open_ungated()
+    consumers = new_consumer(), new_consumer()
+    failing.receive(speech)
+    failing.end_audio()
+    attachment = manual.attach(failing, consumers[0])
+    run(manual)
+    first = len(consumers[0].events)
+    sound.receive(speech)
+    sound.end_audio()
+    manual.attach(sound, consumers[1])
+    attachment.notify()
+    run(manual)
+
+    assert first == len(consumers[0].events) == 1
+    assert consumers[1].text == text
+    clock.now += 0.11
+    run(manual)
+    assert len(consumers[0].events) == 2
+    clock.now += 0.11
+    assert not manual.step()
+    clock.now += 0.11
+    run(manual)
+    assert consumers[0].text == text
+    assert len(manual) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_threads_repeat_a_failed_call_although_nothing_else_wakes_them(
+    new_consumer, open_ungated, speech, text, workers
+):
+    """They wait for work no longer than until the retry is due."""
+    session, consumer = open_ungated(fail_at={1, 2, 3}), new_consumer()
+    session.receive(speech)
+    session.end_audio()
+    with Scheduler(workers=workers) as scheduler:
+        scheduler.attach(session, consumer)
+        assert consumer.ended.wait(WAIT)
+
+    assert consumer.text == text
+
+
+def test_a_session_is_detached_while_its_retry_waits(
+    new_consumer, manual, clock, open_ungated, speech
+):
+    """No step follows."""
+    session, consumer = open_ungated(fail_at={1}), new_consumer()
+    session.receive(speech)
+    attachment = manual.attach(session, consumer)
+    run(manual)
+    attachment.detach()
+    clock.now += 1.0
+
+    assert not manual.step()
+    assert len(consumer.events) == 1
+
+
 def test_detach_waits_for_the_step_and_nothing_comes_after_it(new_consumer, open_ungated, speech):
     """So the processor can be closed even if a client disconnects in the middle of a step."""
     running, release = threading.Event(), threading.Event()

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from pathlib import Path
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -264,6 +265,8 @@ class Run:
         self._session.receive(block.audio)
 
     def _step(self) -> None:
+        if self._session.retry_delay > 0:
+            time.sleep(self._session.retry_delay)  # a microphone records meanwhile
         for event in self._session.step():
             self._report(event)
 

@@ -44,7 +44,8 @@ class Session:
     the first four raise StreamClosed once the audio has ended or the session is over.  `step` makes
     at most one call of the processor and returns its events; one thread at a time may call it.
 
-    A failed call is reported as a `Failure` and retried by the next step.  After the last attempt
+    A failed call is reported as a `Failure` and retried by the next step, before which a loop with
+    a clock waits `retry_delay` seconds; `feed` and `finish` retry at once.  After the last attempt
     the failure is final and the session ends; everything committed is returned first.
 
     Raises OptionError, or AudioFormatError as `PcmConverter` does, for an argument out of range.
@@ -113,6 +114,11 @@ class Session:
     def has_work(self) -> bool:
         """Whether a step would do something now."""
         return not self.is_over and (not self._worker.is_idle or self._inbox.has_items)
+
+    @property
+    def retry_delay(self) -> float:
+        """Seconds to wait before the next step, because the last one failed; otherwise 0."""
+        return 0.0 if self.is_over else self._worker.retry_delay
 
     @property
     def is_ending_utterance(self) -> bool:

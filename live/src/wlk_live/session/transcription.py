@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 import logging
 import os
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -318,6 +319,8 @@ def _feed(
 
 def _run_steps(session: Session, failure: Exception | None) -> Iterator[list[Event]]:
     while session.has_work:
+        if session.retry_delay > 0:  # a sleep of no time takes 0.1 ms
+            time.sleep(session.retry_delay)
         events = session.step()
         for index, event in enumerate(events):
             error = failure if isinstance(event, End) else None

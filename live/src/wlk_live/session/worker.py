@@ -47,6 +47,8 @@ _TURN_PAUSE = 0.4
 _TURN_SAMPLES = SAMPLE_RATE // 10  # samples between two checks for a pause
 _TURN_OVER = 0.5  # the probability at which a turn is over
 
+_RETRY_SECONDS = 0.1  # before the first retry of a failed call; each further pause is twice as long
+
 Work: TypeAlias = "Generator[None]"  # yields at the end of each step
 
 
@@ -68,6 +70,7 @@ class Worker:
         self.is_flushing = False  # whether an utterance is being ended
         self.has_called = False  # whether this step has called the processor or a detector
         self.has_ended = False  # whether the End was reported
+        self.retry_delay = 0.0  # seconds to wait before the next step, which retries a failed call
         self._inbox = inbox
         self._processor = processor
         self._gate = gate
@@ -245,11 +248,13 @@ class Worker:
                 yield
             self.has_called = True
             try:
+                self.retry_delay = 0.0
                 self._emission = call()
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or attempt == MAX_RETRIES:
                     raise
                 self.events.append(Failure(error, is_final=False, audio_time=self._inbox.end))
+                self.retry_delay = _RETRY_SECONDS * 2**attempt
             else:
                 self._commit(self._emission.committed)
                 return

@@ -148,6 +148,11 @@ class RecordingSession:
         """Whether a step would do something now."""
         return not self._session.is_over and self._has_room()
 
+    @property
+    def retry_delay(self) -> float:
+        """Seconds to wait before the next step, because the last one failed; otherwise 0."""
+        return self._session.retry_delay
+
     def step(self) -> list[Event]:
         """Run the next step; if reading the recording failed, a Failure replaces the End."""
         if not self._session.has_work:

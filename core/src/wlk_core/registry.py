@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 # A plugin module imports nothing heavy, so one that takes this long to import hangs.
-_MAX_IMPORT_SECONDS = 30.0
+_MAX_IMPORT_SECONDS = 10.0
 _MAX_LOAD_SECONDS = 120.0  # of a command or protocol, which may bring a server from a slow disk
 
 _SPECIFICATIONS = "hookspecs."  # entry points of further hook specifications

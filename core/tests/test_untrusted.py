@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.untrusted import ACTIVE, is_loopback, one_line
+from wlk_core.untrusted import ACTIVE, one_line
 
 ACCOUNTS = st.text(string.ascii_letters + string.digits + ":%!._~-@", min_size=1, max_size=20)
 
@@ -43,16 +43,3 @@ def test_what_is_written_like_a_credential_is_masked(text):
 
     assert "0123456789" not in line
     assert "***" in line
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        *((host, True) for host in ("localhost", "LOCALHOST", "localhost.", "127.9.8.7", "[::1]")),
-        *((host, False) for host in ("", "192.168.0.2", "::", "example.com", "localhost.evil")),
-        ("127.0.0.1.evil.example", False),
-    ],
-)
-def test_only_names_and_addresses_of_this_machine_are_loopback(host, expected):
-    """Upper case, the dot of a full name and the brackets of a URL change nothing."""
-    assert is_loopback(host) is expected

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_frameworks.secrets import mask_secret
+from wlk_frameworks.servers import mask_secret
 from wlk_whisper.openai_api.response import ResponseError, TranscriptionResponse, divide_text
 
 from .cases import cases, damaged

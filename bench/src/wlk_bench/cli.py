@@ -14,7 +14,7 @@ from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
 from wlk_bench.options import output_option
 from wlk_bench.report import comparison_rows, grid, print_table, rows, title
-from wlk_core.cli.options import pairs_option
+from wlk_live.cli.options import pairs_option
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})

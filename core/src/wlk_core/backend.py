@@ -39,9 +39,8 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     It stores no stream state.  Use it as a context manager, or call `close()`.
-    `wlk_live.session` has `transcribe`, `stream` and `astream` for any backend;
-    `wlk_core.plugins.LoadedBackend`, which implements all of this for an engine, has them as
-    methods.
+    `wlk_core.plugins.LoadedBackend` implements all of this for an engine; `transcribe`, `stream`
+    and `astream` of wlk_live take any backend.
     """
 
     @property

@@ -1,5 +1,5 @@
 """
-The errors that this project raises, as one tree.
+The errors of wlk-core, as one tree; other distributions add theirs below WLKError.
 
 * WLKError
   x AudioFormatError      audio in the wrong format, or a file without audio

@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 import re
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -280,7 +281,7 @@ def _download(ref: str, repo: CachedRepo, spec: ModelSpec) -> Path:
         )
     import huggingface_hub as library  # noqa: PLC0415 -- half a second
 
-    with _quiet_hub(), _explaining_errors(repo, command):
+    with _PULLING, _quiet_hub(), _explaining_errors(repo, command):
         hub = library.HfApi()
         info = hub.model_info(repo.repo)
         revision, listed = str(info.sha), {file.rfilename for file in info.siblings or ()}
@@ -309,6 +310,9 @@ def _download(ref: str, repo: CachedRepo, spec: ModelSpec) -> Path:
         if missing := sorted(names - _sizes(directory).keys()):  # main has moved meanwhile
             raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
     return directory
+
+
+_PULLING = threading.Lock()  # so that no pull restores the settings of the client during another
 
 
 @contextmanager

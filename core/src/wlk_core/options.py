@@ -30,7 +30,7 @@ _BOOLS = {
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
-_ARGUMENTS = ("language", "task", "vad", "chunk_seconds", "sample_rate")  # suggested for typos too
+_ARGUMENTS = ("language", "task")  # of create_processor, suggested for typos too
 
 
 def as_tuple(values: Iterable[Any]) -> Any:
@@ -59,8 +59,9 @@ def _fits(value: Any, expected: Any) -> bool:
     if kind is UnionType:
         return any(_fits(value, part) for part in parts)
     if kind is Mapping:
-        pairs = value.items() if isinstance(value, kind) else [()]
-        return all(pair and all(map(_fits, pair, parts)) and "" not in pair for pair in pairs)
+        return isinstance(value, Mapping) and all(
+            all(map(_fits, pair, parts)) and "" not in pair for pair in value.items()
+        )
     if kind in {tuple, frozenset}:  # `as_tuple` made a tuple of either
         return isinstance(value, tuple) and all(_fits(each, parts[0]) for each in value)
     if kind in {Literal, type}:

@@ -37,8 +37,9 @@ class WorkCounters:
         """Return the sum, counter by counter."""
         sums: dict[str, int | None] = {}
         for field in attrs.fields(WorkCounters):
-            a, b = getattr(self, field.name), getattr(other, field.name)
-            sums[field.name] = b if a is None else a if b is None else a + b
+            known = [getattr(self, field.name), getattr(other, field.name)]
+            known = [count for count in known if count is not None]
+            sums[field.name] = sum(known) if known else None
         return WorkCounters(**sums)
 
 

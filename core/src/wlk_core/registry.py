@@ -111,11 +111,22 @@ class Registry:
             return None
         return self.load_object(self._find("command", name)[1], kind, "a command")
 
-    def load_object(self, spec: PluginSpec, kind: Any, expected: str) -> Any:
-        """Return what *spec* names in `load`, a *kind*; BackendUnavailable if it cannot be used."""
+    def load_object(
+        self, spec: PluginSpec, kind: Any, expected: str, use: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """
+        Return what *spec* names in `load`, a *kind*, or what *use* makes of it.
+
+        Raises BackendUnavailable if it cannot be used, or if that takes more than two minutes.
+        """
+
+        def resolve() -> Any:
+            found = _resolved(spec, kind, expected)
+            return found if use is None else use(found)
+
         try:
             with self.guard():
-                return _within(_MAX_LOAD_SECONDS, lambda: _resolved(spec, kind, expected))
+                return _within(_MAX_LOAD_SECONDS, resolve)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # as in `_load`
@@ -223,7 +234,9 @@ class Registry:
     ) -> Any:
         """Load the annotator NAME, or "NAME=MODEL", for one session; raises as `load_backend`."""
         name, _, chosen = name.partition("=")
-        return self._open(kind, name, chosen or None if model is None else model, options)
+        if model is None and chosen:
+            model = chosen
+        return self._open(kind, name, model, options)
 
     def _open(
         self, kind: str, name: str, model: str | os.PathLike[str] | None, values: dict[str, Any]
@@ -319,6 +332,12 @@ class Registry:
             if hook.spec is None:
                 raise BackendUnavailable(f"no hook is called {hook.name}; expected some of {known}")
             specs += _checked(hook.name, implementation.function())
+        for spec in specs:
+            if spec.kind in _PREFIXED_KINDS and f"{spec.kind}.{spec.name}" not in info.names:
+                raise BackendUnavailable(
+                    f"it offers the {spec.kind} {spec.name!r} without an entry point "
+                    f"{spec.kind}.{spec.name}"
+                )
         return attrs.evolve(info, specs=tuple(specs))
 
     def _ranked(self) -> list[BackendSpec]:

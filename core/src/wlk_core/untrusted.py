@@ -112,22 +112,3 @@ def real_number(value: object) -> float | None:
         return math.inf  # of either sign: no limit admits it
     except (TypeError, ValueError):  # a signalling NaN
         return None
-
-
-def is_loopback(host: str) -> bool:
-    """
-    Return whether *host* is this machine's own name or one of its loopback addresses.
-
-    Names are not resolved: a name that an outsider chose can resolve to any address.
-
-    >>> is_loopback("localhost"), is_loopback("[::1]"), is_loopback("localhost.example")
-    (True, True, False)
-    """
-    import ipaddress  # noqa: PLC0415 -- 2 ms that `wlk-core --help` need not spend
-
-    if host.rstrip(".").lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -267,3 +267,17 @@ def test_a_host_whose_hooks_cannot_be_imported_is_one_row(site: Any) -> None:
         ("wlk-sound", None),
         ("wlk-host", "No module named 'not_a_module'"),
     ]
+
+
+def test_an_offer_that_no_entry_point_names_is_one_row(site: Any) -> None:
+    """A command or protocol is found by its entry point, so one without could never be used."""
+    code = """
+    @hookimpl
+    def wlk_commands():
+        return [PluginSpec(kind="command", name="beta", api=1, summary="", load="x:y")]
+    """
+    site.install("wlk-alpha", ["command.alpha"], code)
+
+    (row,) = site.registry().plugins()
+
+    assert row.error == "it offers the command 'beta' without an entry point command.beta"

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from wlk_core.cli.main import registry_of, run_program
-from wlk_core.cli.options import backend_option, model_option, pairs_option
+from wlk_core.cli.options import backend_option
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
-from wlk_core.untrusted import is_loopback, printable_formatter
-from wlk_live.cli.options import translator_options
+from wlk_core.untrusted import printable_formatter
+from wlk_frameworks.servers import is_loopback
+from wlk_live.cli.options import model_option, pairs_option, translator_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 import attrs
 
 from wlk_core.errors import BackendUnavailable
-from wlk_core.untrusted import reason, shown
+from wlk_core.untrusted import shown
 from wlk_live.vad import GateParameters
 from wlk_serve.errors import RequestError, as_request_error, converted, error_response, invalid
 from wlk_serve.http.admission import header_keys
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
-    from wlk_core.options import PluginSpec
     from wlk_core.registry import Registry
     from wlk_core.tokens import ASRToken
     from wlk_live.session.events import Event
@@ -298,7 +297,7 @@ def installed_routes(registry: Registry) -> list[ProtocolRoute]:
     routes: list[ProtocolRoute] = []
     for spec in registry.offers("protocol"):
         try:
-            routes += _routes_of(spec, registry)
+            routes += registry.load_object(spec, Callable, "a function", use=_checked_routes)
         except BackendUnavailable as error:
             _LOGGER.error("%s", error)  # noqa: TRY400 -- one line
     return routes
@@ -317,19 +316,10 @@ def _problems(registry: Registry) -> Iterable[str]:
     return dict.fromkeys(problems)  # plugins that offer the same name have the same fault
 
 
-def _routes_of(spec: PluginSpec, registry: Registry) -> list[ProtocolRoute]:
-    """Return the routes of a protocol; raise BackendUnavailable if it cannot be used."""
-    declare = registry.load_object(spec, Callable, "a function")
-    try:
-        with registry.guard():
-            routes = list(declare())
-        for route in routes:
-            if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
-                raise TypeError(f"expected routes, got {shown(route)}")  # noqa: TRY301
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # as in the registry, because a plugin can raise anything
-        (plugin,) = (each for each in registry.plugins() if spec in each.offers("protocol"))
-        failure = attrs.evolve(plugin, error=f"{spec.load}: {reason(error)}").failure
-        raise BackendUnavailable(f"protocol {spec.name} cannot be used: {failure}") from error
+def _checked_routes(declare: Callable[[], Iterable[object]]) -> list[ProtocolRoute]:
+    routes: list[ProtocolRoute] = []
+    for route in declare():
+        if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
+            raise TypeError(f"expected routes, got {shown(route)}")
+        routes.append(route)
     return routes

@@ -73,5 +73,5 @@ def test_a_recording_and_its_events_have_the_speakers_of_the_plugin(client, expe
 
     assert type(whole).__name__ == "TranscriptionDiarized"
     assert whole.text.split() == expected.words
-    assert spoken == by_speaker(whole.segments) == by_speaker(segments)
+    assert by_speaker(whole.segments) == by_speaker(segments) == spoken
     assert [model.id for model in client.models.list()] == ["whisper-1"]

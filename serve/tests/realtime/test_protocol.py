@@ -79,7 +79,8 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
         "input_audio_transcription.completed",
     ]
     deltas = [message["delta"] for message in messages if message["type"] == DELTA]
-    assert "zero one" == "".join(deltas) == messages[-1]["transcript"]
+    assert "".join(deltas) == "zero one"
+    assert messages[-1]["transcript"] == "zero one"
     assert (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"]) == (250, 1100)
     assert messages[-1]["usage"] == {"type": "duration", "seconds": 0.5}
     assert len({message["item_id"] for message in messages if "item_id" in message}) == 1
@@ -94,7 +95,8 @@ def test_words_carry_times_and_confidence(protocol, manual, streams, token):
     delta, completed = protocol.handle(streams[0], events)
 
     word = {"word": "zero", "start": 0.25, "end": 0.5, "confidence": 0.5}
-    assert [word] == delta["words"] == completed["words"]
+    assert delta["words"] == [word]
+    assert completed["words"] == [word]
     assert (completed["start"], completed["end"]) == (0.25, 0.5)
     assert "logprobs" not in completed
 

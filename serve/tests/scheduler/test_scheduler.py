@@ -157,7 +157,8 @@ def test_a_step_is_measured_while_it_runs_and_when_it_has_ended(clock, open_unga
         scheduler.attach(session, print)
         scheduler.step()
 
-        assert [1000] == lasted == reported
+        assert lasted == [1000]
+        assert reported == [1000]
         assert scheduler.longest_step(is_background=False) == 0
 
 

@@ -13,7 +13,7 @@ import click
 from wlk_bench.errors import DataError, extra
 from wlk_bench.options import FiniteRange, output_option
 from wlk_bench.report import grid, print_table
-from wlk_core.cli.options import pairs_option
+from wlk_live.cli.options import pairs_option
 
 ANNOTATOR_SCHEMA = "wlk-bench-annotator/1"
 #: For each kind of annotator, the module that measures it and the reference that it requires.

@@ -11,7 +11,7 @@ import click
 from wlk_bench.errors import extra
 from wlk_bench.options import FiniteRange, output_option
 from wlk_bench.report import grid, print_table
-from wlk_core.cli.options import pairs_option
+from wlk_live.cli.options import pairs_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

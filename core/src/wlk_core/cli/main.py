@@ -74,7 +74,7 @@ class _LazyGroup(click.Group):
                     f"the command {cmd_name!r} is not installed; install it with: {install}", ctx
                 )
             raise click.exceptions.NoSuchCommand(
-                cmd_name, possibilities=[*_installed_commands(), *_OTHER_COMMANDS], ctx=ctx
+                cmd_name, possibilities={**_installed_commands(), **_OTHER_COMMANDS}, ctx=ctx
             )
         return command
 

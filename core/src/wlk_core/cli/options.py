@@ -24,12 +24,5 @@ def complete(context: click.Context, parameter: click.Parameter, typed: str) -> 
     return sorted(name for name in set(chain(*names)) if name.startswith(typed))
 
 
-#: The options --backend and --model; callers add the other arguments, such as help.
+#: The option --backend; callers add the other arguments, such as help.
 backend_option = partial(click.option, "--backend", metavar="NAME", shell_complete=complete)
-model_option = partial(click.option, "--model", metavar="REF", shell_complete=complete)
-
-
-def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
-    """Return an option that takes KEY=VALUE and may be repeated."""
-    text = f"{text}; may be repeated."
-    return click.option(name, variable, metavar="KEY=VALUE", multiple=True, help=text)

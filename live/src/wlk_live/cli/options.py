@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
-from wlk_core.cli.options import backend_option, model_option, pairs_option
+from wlk_core.cli.options import backend_option, complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
     from wlk_live.translator_choice import TranslatorChoice
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+#: The option --model; callers add the other arguments, such as help.
+model_option = partial(click.option, "--model", metavar="REF", shell_complete=complete)
+
+
+def pairs_option(name: str, variable: str, text: str) -> Callable[[F], F]:
+    """Return an option that takes KEY=VALUE and may be repeated."""
+    text = f"{text}; may be repeated."
+    return click.option(name, variable, metavar="KEY=VALUE", multiple=True, help=text)
 
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -10,11 +10,11 @@ import attrs
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import backend_option, pairs_option
+from wlk_core.cli.options import backend_option
 from wlk_core.cli.terminal import echo, table
 from wlk_core.errors import BackendUnavailable
 from wlk_core.options import OptionValues, parse_pairs
-from wlk_live.cli.options import Choice, choose, stream_options
+from wlk_live.cli.options import Choice, choose, pairs_option, stream_options
 from wlk_live.cli.plan import STYLES, SUFFIXES, Job, Target, check_target, plan_outputs
 from wlk_live.config import Settings, choose_settings
 

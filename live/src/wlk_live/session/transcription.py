@@ -71,7 +71,12 @@ class Transcription:
         return vtt_text(self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, in the shape of ``wlk-core transcribe --format json``."""
+        """
+        Return plain data for JSON.
+
+        The fields are those of ``wlk-core transcribe --format json`` without `file`, `backend`,
+        `model` and `stats`.
+        """
         return {
             "language": self.language,
             "duration": round_seconds(self.duration),

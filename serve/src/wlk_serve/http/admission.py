@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from wlk_core.errors import OptionError
-from wlk_core.untrusted import is_loopback
+from wlk_frameworks.servers import is_loopback
 from wlk_serve.errors import RequestError, converted, invalid
 
 if TYPE_CHECKING:

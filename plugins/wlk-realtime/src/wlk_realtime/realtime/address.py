@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError, offline_mode
-from wlk_core.untrusted import is_loopback
+from wlk_frameworks.servers import is_loopback
 
 _EXAMPLE_OPTION = "--model ws://HOST:8000/v1/realtime"
 _PATH_SUFFIX = "/realtime"

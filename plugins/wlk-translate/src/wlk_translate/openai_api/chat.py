@@ -13,8 +13,8 @@ import openai
 
 from wlk_core.languages import NAMES
 from wlk_core.plugins import BackendError, BackendUnavailable, OptionError, offline_mode
-from wlk_core.untrusted import is_loopback, one_line
-from wlk_frameworks.secrets import mask_secret
+from wlk_core.untrusted import one_line
+from wlk_frameworks.servers import is_loopback, mask_secret
 from wlk_translate.engine.translator import ClauseTranslator
 
 if TYPE_CHECKING:

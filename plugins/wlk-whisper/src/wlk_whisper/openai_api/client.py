@@ -23,8 +23,8 @@ from wlk_core.plugins import (
     ModelNotFoundError,
     OptionError,
 )
-from wlk_core.untrusted import is_loopback, one_line
-from wlk_frameworks.secrets import mask_secret
+from wlk_core.untrusted import one_line
+from wlk_frameworks.servers import is_loopback, mask_secret
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech
 from wlk_whisper.openai_api.response import ResponseError, TranscriptionResponse
 

@@ -2,9 +2,9 @@
 The events that a session reports.
 
 `audio_time` is the stream time, in seconds, of the end of the audio received by then.  Every event
-has `shifted`, for another clock, and `to_dict`, plain data for JSON.  ``wlk-core transcribe --format
-jsonl`` writes that of commits, hypotheses, silences, translations and the end, to which it adds
-`file`, `backend`, `model`, `language`, `duration` and `wall_seconds`.
+has `shifted`, for another clock, and `to_dict`, plain data for JSON.  ``wlk-core transcribe
+--format jsonl`` writes that of commits, hypotheses, silences, translations and the end, to which it
+adds `file`, `backend`, `model`, `language`, `duration` and `wall_seconds`.
 """
 
 from __future__ import annotations

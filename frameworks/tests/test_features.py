@@ -44,9 +44,9 @@ def test_loudness_is_the_mean_power_of_whole_frames():
 def test_true_runs_cover_every_true_flag_once(flags):
     """The runs are in order, do not touch each other and contain only true flags."""
     found = true_runs(np.array(flags, dtype=np.bool_))
-    covered = [index for first, stop in found for index in range(first, stop)]
+    covered = [index for first, end in found for index in range(first, end)]
 
-    assert [index for index, flag in enumerate(flags) if flag] == covered
+    assert covered == [index for index, flag in enumerate(flags) if flag]
     assert all(later[0] > run[1] for run, later in pairwise(found))
 
 

@@ -64,7 +64,7 @@ def loud_frames(decibels: NDArray[np.floating], *, background: float) -> NDArray
 
 
 def true_runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return every run of true in *flags* as (first, stop)."""
+    """Return every run of true in *flags* as (first, end)."""
     edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
@@ -103,16 +103,16 @@ class EnergyContour:
         *now* is when the word was complete.  Frames after *now* and frames too old for the contour
         are ignored, because the start must not depend on how much audio arrived at once.
         """
-        stop = min(round(now / FRAME_SECONDS), self._first + len(self._decibels))
+        end_frame = min(round(now / FRAME_SECONDS), self._first + len(self._decibels))
         oldest = max(round((now - self._seconds) / FRAME_SECONDS), self._first)
-        last = min(round(end / FRAME_SECONDS), stop)
+        last = min(round(end / FRAME_SECONDS), end_frame)
         first = max(round(after / FRAME_SECONDS), last - MAX_WORD, oldest)
         if first >= last:
             return min(after, end)
         span = self._frames(first, last)
         threshold = _speech_threshold(
             peak=float(span[-PEAK_FRAMES:].max()),
-            background=background_level(self._frames(oldest, stop)),
+            background=background_level(self._frames(oldest, end_frame)),
         )
         loud = np.flatnonzero(span >= threshold)
         # Back from the last loud frame to the first pause.
@@ -127,8 +127,8 @@ class EnergyContour:
         self._decibels = self._decibels[dropped:].copy()  # a view would keep the whole
         self._first += dropped
 
-    def _frames(self, first: int, stop: int) -> NDArray[np.float32]:
-        return self._decibels[first - self._first : stop - self._first]
+    def _frames(self, first: int, end: int) -> NDArray[np.float32]:
+        return self._decibels[first - self._first : end - self._first]
 
 
 def mel_filters(mels: int) -> NDArray[np.float64]:

@@ -107,7 +107,7 @@ def test_a_stream_emits_what_offline_generation_emits(random_engine, audio, chun
     for seconds in (0.1, 60.0):
         stream = streamed(random_engine, audio, chunk_frames=chunk_frames, seconds=seconds)
         frames = torch.cat(stream.frames, 1)
-        assert expected == stream.tokens
+        assert stream.tokens == expected
         torch.testing.assert_close(offline.pooler_output, frames, atol=1e-4, rtol=0)
 
 
@@ -118,7 +118,7 @@ def test_a_stream_emits_what_streaming_generation_emits(random_engine, audio, ch
     whole, mels = padded(audio, chunk_frames)
     mel = random_engine._extractor(whole, sampling_rate=16_000, return_tensors="pt").input_features
     cuts = [0, *range(8 * chunk_frames - 7, mels + 1, 8 * chunk_frames)]
-    chunks = (mel[:, first:stop] for first, stop in itertools.pairwise(cuts))
+    chunks = (mel[:, first:end] for first, end in itertools.pairwise(cuts))
 
     stream = streamed(random_engine, audio, chunk_frames=chunk_frames, seconds=0.1)
     assert generated(random_engine, chunks, chunk_frames) == stream.tokens

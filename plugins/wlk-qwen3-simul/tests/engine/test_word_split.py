@@ -43,7 +43,7 @@ def test_words_joined_are_the_text(vocabulary, text):
     assert "".join(word.text for word in words).strip() in whole or not whole.strip()
     assert "".join(word.text for word in words).split() == whole.split()
     assert all("\ufffd" not in word.text for word in words)
-    assert all(earlier.stop <= later.first for earlier, later in pairwise(words))
+    assert all(earlier.end_token <= later.first for earlier, later in pairwise(words))
 
 
 @given(st.text("aé 今\U0001f600", max_size=12), st.integers(0, 40))

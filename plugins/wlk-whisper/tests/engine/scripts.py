@@ -39,9 +39,9 @@ def sentence(text, *, first=25, every=25):
     ]
 
 
-def ramp(first, stop):
+def ramp(first, end):
     """Return audio that contains its position in the utterance: sample n is n millionths."""
-    return (np.arange(first, stop) / 1e6).astype(np.float32)
+    return (np.arange(first, end) / 1e6).astype(np.float32)
 
 
 def read_ramp(audio, *, padding):

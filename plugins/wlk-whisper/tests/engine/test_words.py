@@ -38,13 +38,13 @@ def words_of(text, *, language="en", tokens=None):
 def test_words_are_divided_at_spaces():
     """A word is all of its tokens: it begins with the first and ends where the next one begins."""
     words, ids = words_of(" one unbelievableness two")
-    stop = len(ids) - 1
+    end = len(ids) - 1
 
     assert [span.word.text for span in words] == [" one", " unbelievableness", " two"]
-    assert [(span.first, span.stop) for span in words] == [(0, 1), (1, stop), (stop, len(ids))]
+    assert [(span.first, span.end_token) for span in words] == [(0, 1), (1, end), (end, len(ids))]
     assert words[1].word.start == pytest.approx(0.2)
-    assert words[1].word.end == pytest.approx(0.2 * stop)
-    expected = np.mean(1.0 / (1 + np.arange(1, stop)))
+    assert words[1].word.end == pytest.approx(0.2 * end)
+    expected = np.mean(1.0 / (1 + np.arange(1, end)))
     assert words[1].word.probability == pytest.approx(expected)
 
 
@@ -54,7 +54,7 @@ def test_punctuation_is_joined_to_its_word():
     words, _ = words_of("", tokens=[token for part in parts for token in tokenizer().encode(part)])
 
     assert [span.word.text for span in words] == [" one,", ' " two!']
-    assert [(span.first, span.stop) for span in words] == [(0, 2), (2, 5)]
+    assert [(span.first, span.end_token) for span in words] == [(0, 2), (2, 5)]
     assert (words[0].word.start, words[0].word.end, words[0].word.probability) == (0.0, 0.2, 1.0)
     second = words[1].word
     assert (second.start, second.end, second.probability) == pytest.approx((0.6, 0.8, 0.25))
@@ -86,7 +86,7 @@ def test_words_joined_are_the_text(text):
 
     assert "\ufffd" in decoded or "".join(decoded.split()) == "".join(joined.split())
     assert all(0.0 <= span.word.probability <= 1.0 for span in words)
-    assert all(a.stop <= b.first for a, b in pairwise(words))
+    assert all(a.end_token <= b.first for a, b in pairwise(words))
 
 
 def sounding(*spans, seconds=4.0, level=1e-4):
@@ -157,4 +157,5 @@ def test_words_without_a_pause_keep_the_boundary_of_the_model():
         [Word(0.4, 1.2, " six"), Word(1.2, 2.0, " two")], sounding((0.5, 1.9))
     )
 
-    assert 1.2 == before.end == after.start
+    assert before.end == 1.2
+    assert after.start == 1.2

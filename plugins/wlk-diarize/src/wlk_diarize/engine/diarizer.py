@@ -162,8 +162,8 @@ class ClusteringDiarizer:
 
         If the speaker continues after a short gap, the gap becomes part of the span.
         """
-        for begin, stop in true_runs(active):
-            start, end = first + begin, first + stop
+        for run_begin, run_end in true_runs(active):
+            start, end = first + run_begin, first + run_end
             if start - self._ends.get(speaker, -_WINDOW) <= _GAP:
                 start = max(first, self._ends[speaker])  # spans before `first` are never changed
             self._ends[speaker] = end

@@ -77,23 +77,23 @@ def decode_frames(model: Any, frames: Tensor, states: TransducerStates) -> list[
     """
     decoded = [DecodedRow() for _ in range(len(frames))]
     for start in range(0, frames.shape[1], BLOCK_FRAMES):
-        stop = min(start + BLOCK_FRAMES, frames.shape[1])
-        _decode_block(model, frames, states, decoded, stop)
+        end = min(start + BLOCK_FRAMES, frames.shape[1])
+        _decode_block(model, frames, states, decoded, end)
     return decoded
 
 
 def _decode_block(
-    model: Any, frames: Tensor, states: TransducerStates, decoded: Sequence[DecodedRow], stop: int
+    model: Any, frames: Tensor, states: TransducerStates, decoded: Sequence[DecodedRow], end: int
 ) -> None:
-    """Decode the frames of each row up to *stop*."""
-    while waiting := [number for number, row in enumerate(decoded) if row.next_frame < stop]:
+    """Decode the frames of each row up to *end*."""
+    while waiting := [number for number, row in enumerate(decoded) if row.next_frame < end]:
         first = min(decoded[number].next_frame for number in waiting)
         rows = torch.tensor(waiting, device=frames.device)
         starts = torch.tensor(
             [decoded[number].next_frame - first for number in waiting], device=frames.device
         )
         scores = model.joint(
-            encoder_hidden_states=frames[rows, first:stop],
+            encoder_hidden_states=frames[rows, first:end],
             decoder_hidden_states=states.output[rows, None],
         )
         emitting: list[int] = []
@@ -102,10 +102,10 @@ def _decode_block(
         ):
             row = decoded[number]
             row.passes += 1
-            row.positions += stop - row.next_frame
+            row.positions += end - row.next_frame
             frame = first + int(place)
-            if frame == stop:
-                row.next_frame, row.symbols = stop, 0
+            if frame == end:
+                row.next_frame, row.symbols = end, 0
                 continue
             row.tokens.append((frame, int(token_id), min(1.0, probability)))
             row.symbols = row.symbols + 1 if frame == row.next_frame else 1

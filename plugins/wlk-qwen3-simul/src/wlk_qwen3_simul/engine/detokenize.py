@@ -67,13 +67,13 @@ def words_from_tokens(
         engine.vocabulary,
         is_complete=result.ended or is_last,
     )
-    frames = [tuple(token.frame for token in tokens[span.first : span.stop]) for span in spans]
+    frames = [tuple(token.frame for token in tokens[span.first : span.end_token]) for span in spans]
     words: list[AlignedWord] = []
     times = word_times(_attended_seconds(frames), audio, floor=floor)
     for span, own_frames, (start, end) in zip(spans, frames, times, strict=True):
         text = joined(preceding, span.text.lstrip()) if preceding is not None else span.text
         preceding = None
-        own = tokens[span.first : span.stop]
+        own = tokens[span.first : span.end_token]
         probability = float(np.mean([math.exp(min(0.0, token.logprob)) for token in own]))
         words.append(
             AlignedWord(
@@ -134,11 +134,11 @@ def draft_tokens(
 
 @attrs.frozen
 class WordSpan:
-    """A word with its own spacing, made of ``tokens[first:stop]``."""
+    """A word with its own spacing, made of ``tokens[first:end_token]``."""
 
     text: str
     first: int
-    stop: int
+    end_token: int
 
 
 def split_words(
@@ -154,18 +154,18 @@ def split_words(
     Each token is looked up in the vocabulary once.
     """
     words: list[WordSpan] = []
-    for text, first, stop in _pieces(tokens, vocabulary):
+    for text, first, end in _pieces(tokens, vocabulary):
         if words and not _begins_word(words[-1].text, text):
-            words[-1] = attrs.evolve(words[-1], text=words[-1].text + text, stop=stop)
+            words[-1] = attrs.evolve(words[-1], text=words[-1].text + text, end_token=end)
         else:
-            words.append(WordSpan(text, first, stop))
+            words.append(WordSpan(text, first, end))
     if words and not is_complete:
         words.pop()
     return tuple(word for word in words if word.text.strip())
 
 
 def _pieces(tokens: Sequence[int], vocabulary: Vocabulary) -> list[tuple[str, int, int]]:
-    """Return pieces of whole characters as (text, first, stop), of as few tokens as possible."""
+    """Return pieces of whole characters as (text, first, end), of as few tokens as possible."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
     pieces: list[tuple[str, int, int]] = []
     first, text = 0, ""

@@ -84,12 +84,12 @@ class MelStream:
             samples = np.concatenate([samples, np.zeros(MIN_SAMPLES - received, np.float32)])
             received = MIN_SAMPLES
         mirrored = samples[-HALF - 1 : -1][::-1]
-        stop = received // HOP_SAMPLES
-        return self._frames(np.concatenate([samples, mirrored]), self.final, stop)
+        end = received // HOP_SAMPLES
+        return self._frames(np.concatenate([samples, mirrored]), self.final, end)
 
-    def between(self, first: int, stop: int) -> NDArray[np.float32]:
-        """Return the final frames from number *first* to *stop*; they must be held."""
-        return self._log_mel[:, first - self.start : stop - self.start]
+    def between(self, first: int, end: int) -> NDArray[np.float32]:
+        """Return the final frames from number *first* to *end*; they must be held."""
+        return self._log_mel[:, first - self.start : end - self.start]
 
     def drop(self, start: int) -> None:
         """Drop the frames before number *start*."""
@@ -97,11 +97,13 @@ class MelStream:
             self._log_mel = self._log_mel[:, start - self.start :].copy()
             self.start = start
 
-    def _frames(self, samples: NDArray[np.float32], first: int, stop: int) -> NDArray[np.float32]:
-        """Return the frames from *first* to *stop*; *samples* begin at number `_first`."""
-        if stop <= first:
+    def _frames(
+        self, samples: NDArray[np.float32], first: int, end_frame: int
+    ) -> NDArray[np.float32]:
+        """Return the frames from *first* to *end_frame*; *samples* begin at number `_first`."""
+        if end_frame <= first:
             return np.empty((self._filters.shape[1], 0), dtype=np.float32)
-        begin, end = first * HOP_SAMPLES - HALF, (stop - 1) * HOP_SAMPLES + HALF
+        begin, end = first * HOP_SAMPLES - HALF, (end_frame - 1) * HOP_SAMPLES + HALF
         if begin < 0:  # only at the start of the utterance, where _first is 0
             samples = np.concatenate([samples[1 : 1 - begin][::-1], samples])
             begin, end = 0, end - begin

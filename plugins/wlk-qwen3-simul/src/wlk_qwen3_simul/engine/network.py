@@ -130,7 +130,7 @@ class Network(Protocol):
             parts: encoded windows and token ids in order, at least *rows* positions in all; the
                 last *rows* positions are token ids.
             rows: number of last positions whose output is returned, at least one.
-            audio: the positions of the audio tokens, as (start, stop).
+            audio: the positions of the audio tokens, as (start, end).
 
         """
         ...

@@ -58,9 +58,9 @@ def word_times(
     times: list[tuple[float, float]] = []
     for index, (first, last) in enumerate(marks):
         left, right = edges[index], max(edges[index], edges[index + 1])
-        start, stop = _speech(level[left:right], first - left, last - left, background)
+        start, end = _speech(level[left:right], first - left, last - left, background)
         floor = max(floor, (left + start) / FRAMES_PER_SECOND)
-        times.append((floor, max(floor, (left + stop) / FRAMES_PER_SECOND)))
+        times.append((floor, max(floor, (left + end) / FRAMES_PER_SECOND)))
     return tuple(times)
 
 
@@ -70,17 +70,17 @@ def _separator(level: NDArray[np.float64], before: int, after: int, background: 
         return max(0, (before + after) // 2)
     span = level[before:after]
     is_quiet = ~loud_frames(span, background=background)
-    pauses = [(start, stop) for start, stop in true_runs(is_quiet) if stop - start >= GAP]
+    pauses = [(start, end) for start, end in true_runs(is_quiet) if end - start >= GAP]
     if pauses:
-        start, stop = max(pauses, key=lambda run: run[1] - run[0])
-        return before + (start + stop) // 2
+        start, end = max(pauses, key=lambda run: run[1] - run[0])
+        return before + (start + end) // 2
     width = min(GAP, len(span))
     smooth = np.convolve(span, np.ones(width) / width, mode="same")
     return before + int(smooth.argmin())
 
 
 def _speech(span: NDArray[np.float64], first: int, last: int, background: float) -> tuple[int, int]:
-    """Return the start and stop of the speech in *span* around frames *first* to *last*."""
+    """Return the start and end of the speech in *span* around frames *first* to *last*."""
     if len(span) == 0:
         return 0, 0
     first, last = min(max(first, 0), len(span)), min(max(last, 0), len(span))
@@ -94,9 +94,9 @@ def _speech(span: NDArray[np.float64], first: int, last: int, background: float)
 def _merged(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge *runs* that are less than two GAPs apart."""
     merged: list[tuple[int, int]] = []
-    for start, stop in runs:
+    for start, end in runs:
         if merged and start - merged[-1][1] < 2 * GAP:
-            merged[-1] = (merged[-1][0], stop)
+            merged[-1] = (merged[-1][0], end)
         else:
-            merged.append((start, stop))
+            merged.append((start, end))
     return merged

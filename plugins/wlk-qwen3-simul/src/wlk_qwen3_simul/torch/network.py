@@ -37,7 +37,7 @@ class AttentionCapture:
     Attributes:
         heads: int64[k] for each layer that has alignment heads.
         rows: number of last positions to capture.
-        audio: the positions of the audio tokens, as (start, stop).
+        audio: the positions of the audio tokens, as (start, end).
         weights: captured float32[k, rows, audio] of each layer: a softmax over the audio alone.
         masses: captured float32[k, rows] of each layer: the share of attention to the audio.
 

@@ -160,8 +160,8 @@ def _new_words(
     words = [
         AlignedWord(
             *attrs.astuple(span.word),
-            frames=tuple(frames[span.first + 1 : span.stop + 1].tolist()),
-            tokens=tuple(tokens[span.first : span.stop]),
+            frames=tuple(frames[span.first + 1 : span.end_token + 1].tolist()),
+            tokens=tuple(tokens[span.first : span.end_token]),
         )
         for span in spans
     ]

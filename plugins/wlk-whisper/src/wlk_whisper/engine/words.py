@@ -41,11 +41,11 @@ LOOP_WORDS = 3  # words without duration in a row: the decoder goes on without a
 
 @attrs.frozen
 class WordSpan:
-    """A word and the tokens it consists of: ``tokens[first:stop]``."""
+    """A word and the tokens it consists of: ``tokens[first:end_token]``."""
 
     word: Word
     first: int
-    stop: int
+    end_token: int
 
 
 def words_from_tokens(
@@ -78,11 +78,11 @@ def words_from_tokens(
     for text, group in zip(texts[:-1], groups[:-1], strict=True):
         if INCOMPLETE_CHARACTER in text:
             break
-        stop = first + len(group)
-        start, end = times[first], times[stop]
-        probability = min(1.0, max(0.0, float(probabilities[first:stop].mean())))
-        spans.append(WordSpan(Word(float(start), float(end), text, probability), first, stop))
-        first = stop
+        end_token = first + len(group)
+        start, end = times[first], times[end_token]
+        probability = min(1.0, max(0.0, float(probabilities[first:end_token].mean())))
+        spans.append(WordSpan(Word(float(start), float(end), text, probability), first, end_token))
+        first = end_token
     return tuple(span for span in _merge_punctuation(spans) if span.word.text.strip())
 
 
@@ -116,11 +116,13 @@ def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
     """Return *span* extended by *piece*, whose time counts only if it has letters or digits."""
     text = span.word.text + piece.word.text
     if not any(character.isalnum() for character in piece.word.text):
-        return attrs.evolve(span, word=attrs.evolve(span.word, text=text), stop=piece.stop)
-    old, new = span.stop - span.first, piece.stop - piece.first
+        return attrs.evolve(
+            span, word=attrs.evolve(span.word, text=text), end_token=piece.end_token
+        )
+    old, new = span.end_token - span.first, piece.end_token - piece.first
     mean = ((span.word.probability or 0) * old + (piece.word.probability or 0) * new) / (old + new)
     word = Word(span.word.start, piece.word.end, text, mean)
-    return attrs.evolve(span, word=word, stop=piece.stop)
+    return attrs.evolve(span, word=word, end_token=piece.end_token)
 
 
 def drop_loop(words: Sequence[W]) -> tuple[W, ...]:
@@ -181,8 +183,8 @@ def _move_boundaries(
         if after.start - before.end > FRAME_SAMPLES / SAMPLE_RATE:
             continue  # the model itself found a pause
         first = max(_frame(before.middle), boundary - reach)
-        stop = min(_frame(after.middle), boundary + reach)
-        pauses = true_runs(~loud_frames(decibels[first:stop], background=background))
+        end_frame = min(_frame(after.middle), boundary + reach)
+        pauses = true_runs(~loud_frames(decibels[first:end_frame], background=background))
         pauses = [(begin, end) for begin, end in pauses if end - begin >= GAP_FRAMES]
         position = boundary - first
         if not pauses or any(begin <= position <= end for begin, end in pauses):
@@ -197,8 +199,8 @@ def _move_boundaries(
 
 
 def _tighten(word: W, decibels: NDArray[np.float64], background: float) -> W:
-    first, stop = _frame(word.start), _frame(word.end)
-    span = decibels[first:stop]
+    first, end_frame = _frame(word.start), _frame(word.end)
+    span = decibels[first:end_frame]
     if len(span) == 0:
         return word
     sounds = true_runs(loud_frames(span, background=background))

@@ -143,8 +143,8 @@ class MlxDecoder:
     ) -> tuple[mx.array, mx.array | None, tuple[_KeysValues, ...]]:
         """Return logits, cross attention and the new KV cache, unevaluated."""
         decoder = self._decoder
-        stop = self._length + tokens.shape[1]
-        positions = decoder.positional_embedding[self._length : stop]
+        end = self._length + tokens.shape[1]
+        positions = decoder.positional_embedding[self._length : end]
         x = decoder.token_embedding(mx.array(tokens)) + positions
         kv_cache: list[_KeysValues] = []
         attention: list[mx.array] = []

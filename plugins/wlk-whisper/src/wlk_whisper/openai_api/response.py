@@ -287,14 +287,14 @@ def _letters(units: Sequence[str]) -> tuple[list[str], list[int]]:
     return [character for character, _ in letters], [index for _, index in letters]
 
 
-def _boundary(text: str, start: int, stop: int) -> int:
-    """Return where the word whose first letter is at *stop* begins, not before *start*."""
-    for index in reversed(range(start, stop)):
+def _boundary(text: str, start: int, end: int) -> int:
+    """Return where the word whose first letter is at *end* begins, not before *start*."""
+    for index in reversed(range(start, end)):
         if text[index].isspace():
             return index
-    while stop > start and _opens(text[stop - 1]):
-        stop -= 1
-    return stop
+    while end > start and _opens(text[end - 1]):
+        end -= 1
+    return end
 
 
 def _opens(character: str) -> bool:

@@ -153,7 +153,8 @@ def test_a_log_is_read_as_it_was_written(tmp_path):
 
     assert read_log(path) == log
     first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
-    assert SCHEMA == first["schema"] == "wlk-bench/1"
+    assert SCHEMA == "wlk-bench/1"
+    assert first["schema"] == "wlk-bench/1"
 
 
 def changed(text, line, new):

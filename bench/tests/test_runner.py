@@ -144,7 +144,8 @@ def test_a_default_is_recorded_and_not_passed_on():
     )
 
     assert explicit.stream_arguments == {"policy": "local-agreement"}
-    assert {} == default.stream_arguments == explicit.load_arguments
+    assert default.stream_arguments == {}
+    assert explicit.load_arguments == {}
     assert "tick_seconds" in explicit.stream_options
     assert explicit.to_json() == default.to_json()
 

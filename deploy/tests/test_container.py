@@ -83,8 +83,8 @@ def test_the_ports_are_those_of_the_server():
     config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))
     (target,) = config["scrape_configs"][0]["static_configs"][0]["targets"]
 
-    assert str(port) == instruction("EXPOSE")
-    assert [f"127.0.0.1:{port}:{port}"] == SERVICES["server"]["ports"]
+    assert instruction("EXPOSE") == str(port)
+    assert SERVICES["server"]["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert target == f"server:{port}"
     assert all(entry.startswith("127.0.0.1:") for s in SERVICES.values() for entry in s["ports"])
 

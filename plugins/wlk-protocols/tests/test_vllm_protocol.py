@@ -162,5 +162,7 @@ def test_no_message_order_loses_or_repeats_text(actions):
 
     deltas = [message["delta"] for message in messages if message["type"] == "transcription.delta"]
     texts = [message["text"] for message in messages if message["type"] == "transcription.done"]
-    assert "".join(f" {number}" for number in range(words)) == "".join(deltas) == "".join(texts)
+    expected = "".join(f" {number}" for number in range(words))
+    assert "".join(deltas) == expected
+    assert "".join(texts) == expected
     assert len(texts) == finals + 1

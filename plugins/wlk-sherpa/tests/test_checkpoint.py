@@ -78,7 +78,8 @@ def test_the_longest_left_context_is_taken(checkpoint):
         (checkpoint / f"{role}.onnx").unlink()
     names = [path.name for path in read_checkpoint(checkpoint).files.values()]
 
-    assert 3 == len(names) == sum("left-128" in name for name in names)
+    assert len(names) == 3
+    assert sum("left-128" in name for name in names) == 3
 
 
 def test_int8_is_taken_where_it_is_wanted(checkpoint):

@@ -68,8 +68,8 @@ def test_the_threshold_is_the_half_that_a_session_takes_for_the_end(probability,
     """The text makes no difference."""
     detector = SmartTurnDetector(Model(probability), threshold=0.95)
 
-    assert expected == pytest.approx(detector.end_of_turn("and"), abs=0.001)
-    assert expected == pytest.approx(detector.end_of_turn("The end."), abs=0.001)
+    assert detector.end_of_turn("and") == pytest.approx(expected, abs=0.001)
+    assert detector.end_of_turn("The end.") == pytest.approx(expected, abs=0.001)
 
 
 def test_work_is_counted_by_the_question(noise):

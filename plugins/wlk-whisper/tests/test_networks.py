@@ -150,7 +150,8 @@ def test_half_precision_stays_close(framework, dtype):
         for network in (load(framework, DIGITS), load(framework, DIGITS, dtype=dtype))
     )
 
-    assert np.float32 == coarse.logits.dtype == coarse.cross_attention.dtype
+    assert coarse.logits.dtype == np.float32
+    assert coarse.cross_attention.dtype == np.float32
     assert np.abs(coarse.logits - exact.logits).max() < 0.05 * np.abs(exact.logits).max()
     np.testing.assert_allclose(coarse.cross_attention.sum(axis=-1), 1, rtol=0, atol=1e-3)
     np.testing.assert_allclose(coarse.cross_attention, exact.cross_attention, rtol=0, atol=0.05)

@@ -125,7 +125,8 @@ def test_words_have_speakers_from_0_and_results_have_languages():
         (result,) = each.happen(Commit(words, 1.5), Endpoint(1.5, "silence", 2))
         found.append(result["channel"]["alternatives"][0])
 
-    assert ["en", "fr"] == found[0]["languages"] == found[1]["languages"]
+    assert found[0]["languages"] == ["en", "fr"]
+    assert found[1]["languages"] == ["en", "fr"]
     assert [word.get("speaker") for word in found[0]["words"]] == [0, 1, None]
     assert not any("speaker" in word for word in found[1]["words"])
 

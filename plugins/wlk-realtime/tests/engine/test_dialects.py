@@ -245,7 +245,8 @@ def test_audio_after_the_end_of_an_item_waits_for_its_transcript():
     second = kinds(dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="one")))
     dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="two"))
 
-    assert ["append", "commit"] == first == second
+    assert first == ["append", "commit"]
+    assert second == ["append", "commit"]
     assert dialect.is_answered
     assert [word.text for word in dialect.take().words] == ["one", " two"]
 

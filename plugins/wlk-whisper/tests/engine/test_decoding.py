@@ -173,7 +173,8 @@ def test_a_text_that_loops_after_earlier_text_is_decoded_without_it(size):
     result = decoded(network, None, PROMPT, previous=(9,), beam_size=size, **options)
 
     assert loop.loop is not None
-    assert (15,) == alone.tokens == result.tokens
+    assert alone.tokens == (15,)
+    assert result.tokens == (15,)
     assert result.forced == alone.forced
     assert result.work == loop.work + alone.work
 

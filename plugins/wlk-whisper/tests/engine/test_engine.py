@@ -145,7 +145,8 @@ def test_the_work_counters_count_every_pass():
     work = run(network, language=None).work
 
     # One for the language, the prompt of three, six tokens, and start, text and end once more.
-    assert 1 + 1 + 6 + 1 == work.decoder_forwards == work.host_syncs
+    assert work.decoder_forwards == 1 + 1 + 6 + 1
+    assert work.host_syncs == 1 + 1 + 6 + 1
     assert work.decoder_positions == 1 + 3 + 6 + (3 + 1 + 2 + 1)
 
 

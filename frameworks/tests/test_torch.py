@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,13 +81,23 @@ def test_passes_that_overlap_restore_the_switch_together(
     cudnn_attention: Callable[[], bool],
 ) -> None:
     """The first to end does not switch cuDNN's attention on under the other."""
-    first, second = inference(GPU), inference(GPU)
-    first.__enter__()
-    with second:
-        first.__exit__(None, None, None)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def run_first() -> None:
+        with inference(GPU):
+            has_begun.set()
+            may_end.wait()
+
+    first = threading.Thread(target=run_first)
+    first.start()
+    has_begun.wait()
+    with inference(GPU):
+        may_end.set()
+        first.join()
         during = cudnn_attention()
 
     assert (during, cudnn_attention()) == (False, True)
+    assert not torch.is_inference_mode_enabled()
 
 
 def test_a_switch_that_the_user_turned_off_stays_off(cudnn_attention: Callable[[], bool]) -> None:

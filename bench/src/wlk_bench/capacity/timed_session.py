@@ -49,6 +49,11 @@ class TimedSession(Session):
         self.check()
         return tuple(self._arrivals)
 
+    @property
+    def retry_delay(self) -> float:
+        """A failed call is repeated at once: a pause would not count as work of the machine."""
+        return 0.0
+
     def check(self) -> None:
         """Raise the error that ended the session, if there was one."""
         if self._error is not None:

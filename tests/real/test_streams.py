@@ -7,6 +7,7 @@ import json
 import pytest
 
 from wlk_conformance.compare import word_errors
+from wlk_live import transcribe
 
 from .conftest import MODELS, RECORDINGS, loaded, streamed, words_in
 
@@ -78,7 +79,7 @@ def test_audio_without_speech_does_not_pass_the_voice_activity_gate(name):
     """Nothing is committed for 20 s without speech, whatever the model would recognise there."""
     recording = RECORDINGS / f"wordless/{name}.wav"
 
-    assert loaded("faster-whisper", "tiny.en").transcribe(recording).text == ""
+    assert transcribe(loaded("faster-whisper", "tiny.en"), recording).text == ""
 
 
 def test_a_larger_model_makes_no_more_mistakes():

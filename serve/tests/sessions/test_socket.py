@@ -239,6 +239,7 @@ def test_a_client_whose_waiting_audio_is_dropped_is_read_at_once(open_session, s
         stream.backlog_seconds = 500.0
         reading = asyncio.create_task(session.give_way(queue))
         await turns()
+        assert not reading.done()
         stream.backlog_seconds = 0.0  # as of any stream that is closed
         if end == "clear":
             await session.receive(queue, '{"type": "input_audio_buffer.clear"}')
@@ -283,6 +284,7 @@ def test_a_queue_that_is_closed_wakes_its_reader(monkeypatch):
         queue.put([message("delta", 0)])
         waiting = asyncio.create_task(queue.wait_for_room())
         await turns()
+        assert not waiting.done()
         queue.close(drops=True)
         await asyncio.wait_for(waiting, WAIT)
 

@@ -87,7 +87,9 @@ def everything(session: nox.Session) -> None:
     plugins = [_extras(path) for path in DISTRIBUTIONS if path.parent.name == "plugins"]
     others = [str(path) for path in DISTRIBUTIONS if path.parent == ROOT]
     sources = _sources(*others, *plugins, *map(str, examples))
-    session.install("--no-compile", *_group("dev"), *_group("references"), *sources)
+    # The build backend comes with them, so that pip need not install one for each distribution.
+    session.install("--no-compile", *_group("dev"), *_group("references"))
+    session.install("--no-compile", "--no-build-isolation", *sources)
     compiler = ("-W", "ignore", "-m", "compileall", "-qq", "-j", "0", "-x", "/(models|sympy)/")
     packages = sorted(Path(session.virtualenv.location).glob("lib*/**/site-packages"))
     # 1: some packages contain templates that are not valid Python.

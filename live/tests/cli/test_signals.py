@@ -10,6 +10,7 @@ import pytest
 from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_live.cli.outputs import TextFile
 from wlk_live.cli.plan import SUFFIXES
+from wlk_live.cli.signals import hold_signals, release_signals
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]
@@ -22,6 +23,30 @@ def handlers(own_signals):
     SIGNALS.install()
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def test_a_held_signal_raises_when_the_text_is_written():
+    """The first signal counts; others that come while signals are held change nothing."""
+    hold_signals()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.raise_signal(number)
+
+    with pytest.raises(SignalReceived) as caught:
+        release_signals()
+
+    assert str(caught.value) == "stopped by SIGTERM"
+    assert signal.getsignal(signal.SIGQUIT) is signal.SIG_DFL  # it kills a run that hangs
+
+
+def test_a_held_signal_raises_wherever_a_run_hangs():
+    """An engine that never returns cannot keep the program from stopping: an alarm ends it."""
+    hold_signals()
+    signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SignalReceived) as caught:
+        signal.raise_signal(signal.SIGALRM)
+
+    assert str(caught.value) == "stopped by SIGTERM"
 
 
 def words_of(style, text):

@@ -21,6 +21,7 @@ from wlk_live.cli.formats import JSONArray, Outcome, new_format
 from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
 from wlk_live.cli.plan import Target
 from wlk_live.cli.playback import Playback
+from wlk_live.cli.signals import hold_signals, release_signals
 from wlk_live.session import AudioGap, Failure, Lag, Session
 from wlk_live.vad import silence_gate
 
@@ -136,7 +137,7 @@ def _json_array(view: LiveView) -> Iterator[JSONArray]:
     try:
         yield array
     finally:
-        SIGNALS.hold()
+        hold_signals()
         TextFile(view).write(array.end())
 
 
@@ -198,10 +199,10 @@ class Run:
             self._fail(error)
         finally:
             # However the run ended, committed text is written before a signal is raised.
-            SIGNALS.hold()
+            hold_signals()
             self._to_outputs(lambda output: output.finish(self.outcome))
             self.view.hide()
-        SIGNALS.release()
+        release_signals()
         return self._status
 
     def _transcribe(self) -> None:
@@ -233,7 +234,7 @@ class Run:
             if not self.is_live:
                 raise
             SIGNALS.reset()  # a second signal ends the run within five seconds
-            SIGNALS.hold()
+            hold_signals()
             if received.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
                 self._status = received.status
                 self.outcome.incomplete = str(received)
@@ -248,7 +249,7 @@ class Run:
         # A signal is raised here or not at all, because between audio and its written words it
         # would lose some.
         try:
-            SIGNALS.release()
+            release_signals()
             if not self.outputs or self._session.is_over:
                 return None
             captured = self.source.read(0.0 if self._session.has_work else _WAIT_SECONDS)
@@ -256,7 +257,7 @@ class Run:
                 self._print_once(self.source.problem)
             return captured
         finally:
-            SIGNALS.hold()
+            hold_signals()
 
     def _receive(self, block: Captured) -> None:
         if block.lost_seconds:

@@ -15,7 +15,7 @@ from wlk_core.backend import BackendSpec
 from wlk_core.options import Option
 from wlk_core.registry import Registry
 from wlk_core.tokens import ASRToken
-from wlk_serve.models.card import ModelCard
+from wlk_serve.protocols import ModelCard
 
 
 @attrs.define
@@ -64,8 +64,8 @@ def streams():
 @pytest.fixture
 def open_stream(streams, monkeypatch):
     """Return a function that opens streams, which get at most a second of audio per call."""
-    monkeypatch.setattr("wlk_serve.sessions.audio._WHOLE_SECONDS", 1)
-    monkeypatch.setattr("wlk_serve.sessions.audio._PART_SECONDS", 1)
+    monkeypatch.setattr("wlk_serve.protocols.audio._WHOLE_SECONDS", 1)
+    monkeypatch.setattr("wlk_serve.protocols.audio._PART_SECONDS", 1)
 
     def open_stream(config):
         streams.append(SilentStream(config))
@@ -102,11 +102,11 @@ def serve_digits(
 
     *digits* is a loaded backend and its spec; the options are `routes` and `listeners`.
     """
+    from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.app import Server  # noqa: PLC0415 -- most tests need no server
-    from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
-    from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
     from wlk_serve.protocols import installed_routes  # noqa: PLC0415 -- as above
+    from wlk_serve.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- as above
 
     backend, spec = digits
     ports, is_ready = [], threading.Event()

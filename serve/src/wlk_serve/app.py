@@ -21,10 +21,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
+from wlk_serve.admission import Admission, Limits, parse_secret_request
 from wlk_serve.errors import RequestError, error_response
-from wlk_serve.http.admission import Admission, Limits, header_keys, parse_secret_request
 from wlk_serve.ops.running import RunningSessions
-from wlk_serve.protocols import RecordingRoute, SocketRoute, TcpRoute
+from wlk_serve.protocols.routes import RecordingRoute, SocketRoute, TcpRoute, header_keys
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
 from wlk_serve.transcriptions.route import Upload, body_parts, transcribe_body, transcribe_upload
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from wlk_serve.models.service import Service
     from wlk_serve.ops.metrics import Metrics
-    from wlk_serve.protocols import ProtocolRoute
-    from wlk_serve.transcriptions.protocol import Task
+    from wlk_serve.protocols.options import Task
+    from wlk_serve.protocols.routes import ProtocolRoute
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536

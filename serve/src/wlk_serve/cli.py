@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wlk_core.annotators import AnnotatorKind
     from wlk_serve.app import Server
     from wlk_serve.models.service import Service
-    from wlk_serve.protocols import ProtocolRoute
+    from wlk_serve.protocols.routes import ProtocolRoute
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -139,7 +139,7 @@ def serve(
     """Serve one model to the clients of OpenAI's audio API."""
     from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
-    from wlk_serve.http.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
+    from wlk_serve.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
     annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]] = {}
     _add_annotator(annotators, "diarizer", diarizer, diarizer_pairs)
@@ -166,9 +166,9 @@ def serve(
     admission = Admission.of(keys, origins, is_local=is_local)
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
-    from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
     from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
-    from wlk_serve.protocols import installed_routes  # noqa: PLC0415 -- as above
+    from wlk_serve.protocols.installed import installed_routes  # noqa: PLC0415 -- as above
+    from wlk_serve.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
 
     routes = installed_routes(registry)
     _check_listens(listens, routes)
@@ -225,7 +225,7 @@ def _add_annotator(
 
 def _check_listens(listens: dict[str, int], routes: Iterable[ProtocolRoute]) -> None:
     """Raise OptionError if --listen names a protocol without a port of its own."""
-    from wlk_serve.protocols import TcpRoute  # noqa: PLC0415 -- not for --help
+    from wlk_serve.protocols.routes import TcpRoute  # noqa: PLC0415 -- not for --help
 
     known = sorted(route.protocol for route in routes if isinstance(route, TcpRoute))
     if unknown := sorted(listens.keys() - set(known)):

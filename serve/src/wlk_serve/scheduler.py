@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import attrs
 import numpy as np
@@ -19,17 +19,49 @@ from wlk_serve.errors import as_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_live.session import Session
+    from wlk_core.errors import WLKError
     from wlk_live.session.events import Event
-    from wlk_serve.models.stream import RecordingSession
 
-Stepped: TypeAlias = "Session | RecordingSession"
 _LOGGER = logging.getLogger(__name__)
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; rounding errors in sums of durations are much smaller
 _WINDOW_SECONDS = 10.0  # `lateness` covers the steps of this period
 _MAX_STEPS = 4096  # bounds the memory for the lateness of recent steps
 _MIN_STEPS = 10  # fewer steps give no meaningful percentile
 _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, which bounds memory
+
+
+class Stepped(Protocol):
+    """What a scheduler steps: a session of wlk_live, or one that reads a recording."""
+
+    @property
+    def audio_time(self) -> float:
+        """Stream time of the end of the audio received, in seconds."""
+
+    @property
+    def backlog_seconds(self) -> float:
+        """Seconds of received audio that no step has taken yet."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do something now."""
+
+    @property
+    def is_ending_utterance(self) -> bool:
+        """Whether an utterance has ended and is not flushed yet."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will come any more."""
+
+    @property
+    def retry_delay(self) -> float:
+        """Seconds to wait before the next step, because the last one failed; otherwise 0."""
+
+    def step(self) -> list[Event]:
+        """Run the next step; return its events."""
+
+    def fail(self, error: WLKError) -> list[Event]:
+        """End the session because of *error*; return its last events."""
 
 
 class DueTimes:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.errors import OptionError
+from wlk_serve.admission import Admission
 from wlk_serve.errors import RequestError
-from wlk_serve.http.admission import Admission, header_keys
+from wlk_serve.protocols import header_keys
 
 OWN = {"host": "127.0.0.1:8000"}
 PUBLIC = {"host": "captions.example"}

@@ -5,8 +5,8 @@ import base64
 from hypothesis import given, strategies
 import pytest
 
+from wlk_serve.admission import Admission, parse_secret_request
 from wlk_serve.errors import RequestError
-from wlk_serve.http.admission import Admission, parse_secret_request
 
 SESSION = {"audio": {"input": {"turn_detection": None}}}
 

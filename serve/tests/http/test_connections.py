@@ -12,8 +12,8 @@ from uvicorn.server import ServerState
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from wlk_serve.http.server import _WebSocket
-from wlk_serve.sessions.blocking_work import BlockingWork
+from wlk_serve.blocking_work import BlockingWork
+from wlk_serve.server import _WebSocket
 
 HELLO = b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: secret\r\n"
 UPGRADE = (

@@ -9,7 +9,7 @@ import pytest
 
 from wlk_core.cli.main import execute
 from wlk_serve import cli
-from wlk_serve.http.server import bound_sockets
+from wlk_serve.server import bound_sockets
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.models.card import ModelCard
+from wlk_serve.protocols import ModelCard
 
 
 @pytest.mark.parametrize(

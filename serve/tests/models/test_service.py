@@ -22,10 +22,8 @@ from wlk_core.registry import Registry
 from wlk_live.audio import decode_file
 from wlk_live.config import Settings, choose_settings
 from wlk_serve.errors import RequestError
-from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service, loaded_service
-from wlk_serve.models.stream import StreamOptions
-from wlk_serve.transcriptions.protocol import TranscriptionRequest
+from wlk_serve.protocols import ModelCard, StreamOptions, TranscriptionRequest
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
 CONFIG = StreamOptions(language="en", leaves_out_pauses=False)

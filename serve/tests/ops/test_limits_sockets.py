@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 pytest.importorskip("faster_whisper")
 
 from wlk_conformance.testing.digits import clip_path
-from wlk_serve.http.admission import Limits
+from wlk_serve.admission import Limits
 
 pytestmark = pytest.mark.slow
 KEY = {"x-api-key": "secret"}

@@ -16,9 +16,8 @@ from websockets.sync.client import connect
 
 pytest.importorskip("faster_whisper")
 
-from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service
-from wlk_serve.models.stream import StreamOptions
+from wlk_serve.protocols import ModelCard, StreamOptions
 
 pytestmark = pytest.mark.slow
 UPDATE = json.dumps({"type": "session.update", "session": {}})

@@ -7,8 +7,8 @@ import asyncio
 import attrs
 import pytest
 
+from wlk_serve.admission import Limits
 from wlk_serve.errors import RequestError
-from wlk_serve.http.admission import Limits
 from wlk_serve.ops.running import RunningSessions
 
 

@@ -7,10 +7,9 @@ import json
 
 import pytest
 
-from wlk_serve.protocols import SessionInfo
+from wlk_serve.protocols import SessionAudio, SessionInfo
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.sessions.audio import SessionAudio
 
 MANUAL = {"audio": {"input": {"turn_detection": None}}}
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz

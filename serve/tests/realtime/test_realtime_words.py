@@ -14,7 +14,7 @@ from wlk_conformance.protocols import PlayedStream, speech
 from wlk_core.backend import BackendSpec
 from wlk_core.registry import Registry
 from wlk_live.session import Session
-from wlk_serve.models.card import ModelCard
+from wlk_serve.protocols import ModelCard
 
 from .conftest import OpenedProtocol
 

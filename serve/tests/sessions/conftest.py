@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from wlk_serve.http.admission import Limits
+from wlk_serve.admission import Limits
+from wlk_serve.blocking_work import BlockingWork
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.protocols import Opening
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.sessions.blocking_work import BlockingWork
 from wlk_serve.sessions.session import ClientSession
 
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from wlk_core import AudioFormatError
-from wlk_serve.models.stream import StreamOptions
-from wlk_serve.sessions.audio import SessionAudio
-from wlk_serve.sessions.blocking_work import BlockingWork
+from wlk_serve.blocking_work import BlockingWork
+from wlk_serve.protocols import SessionAudio, StreamOptions
 
 from .conftest import SECOND, turns
 

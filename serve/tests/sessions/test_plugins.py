@@ -19,9 +19,9 @@ from websockets.sync.client import connect
 from wlk_conformance.testing import CodedToken, encode, script_words
 from wlk_core.registry import Registry
 from wlk_serve import protocols
-from wlk_serve.http.admission import Limits
-from wlk_serve.http.server import bound_sockets
+from wlk_serve.admission import Limits
 from wlk_serve.protocols import TcpRoute, installed_routes
+from wlk_serve.server import bound_sockets
 from wlk_serve.sessions import sockets
 
 ROOT = Path(__file__).resolve().parents[3]

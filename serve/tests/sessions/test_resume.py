@@ -9,8 +9,7 @@ import pytest
 
 from wlk_conformance.protocols import SilentStream
 from wlk_serve.errors import RequestError
-from wlk_serve.models.stream import StreamOptions
-from wlk_serve.sessions.audio import SessionAudio
+from wlk_serve.protocols import SessionAudio, StreamOptions
 from wlk_serve.sessions.messages import ResumeLog
 
 

@@ -16,8 +16,8 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_conformance.testing.digits import clip_path
 from wlk_core.tokens import SpeakerSpan
 from wlk_live import transcribe
+from wlk_serve.admission import Limits
 from wlk_serve.errors import RequestError
-from wlk_serve.http.admission import Limits
 from wlk_serve.protocols import RecordingRoute, TranscriptionRequest
 
 pytestmark = pytest.mark.slow

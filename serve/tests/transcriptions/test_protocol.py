@@ -13,7 +13,7 @@ from wlk_core.errors import BackendError, WLKError
 from wlk_core.processor import StreamStats
 from wlk_live.session import Commit, End, Failure
 from wlk_serve.errors import RequestError
-from wlk_serve.models.card import ModelCard
+from wlk_serve.protocols import ModelCard
 from wlk_serve.transcriptions.protocol import Transcript, parse_form
 
 TOY = BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", languages=("en",))

@@ -16,10 +16,11 @@ from starlette.datastructures import Headers
 
 from wlk_core.errors import BackendError
 from wlk_live.session import Commit, Failure
+from wlk_serve.admission import Limits
 from wlk_serve.errors import RequestError
-from wlk_serve.http.admission import Limits
 from wlk_serve.ops.metrics import Metrics
-from wlk_serve.transcriptions.protocol import Transcript, TranscriptionRequest
+from wlk_serve.protocols import TranscriptionRequest
+from wlk_serve.transcriptions.protocol import Transcript
 from wlk_serve.transcriptions.route import Upload, _events, _records, parse_upload, recording_of
 
 TYPE = "multipart/form-data; boundary=x"

@@ -19,12 +19,13 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import decode_file
 from wlk_live.session import End, Failure, Session
 from wlk_live.vad import silence_gate
+from wlk_serve.blocking_work import BlockingWork
 from wlk_serve.errors import RequestError, as_failure
-from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import RecordingSession, ServedStream, StreamOptions
+from wlk_serve.models.stream import RecordingSession, ServedStream
 from wlk_serve.ops.metrics import Metrics
+from wlk_serve.protocols.card import ModelCard
+from wlk_serve.protocols.options import StreamOptions
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.sessions.blocking_work import BlockingWork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from wlk_live.config import Settings
     from wlk_live.session.events import Event
     from wlk_live.translator_choice import TranslatorChoice
-    from wlk_serve.transcriptions.protocol import TranscriptionRequest
+    from wlk_serve.protocols.options import TranscriptionRequest
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more audio is refused; reading from a socket pauses long before

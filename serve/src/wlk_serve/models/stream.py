@@ -20,40 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_live.audio.pcm import Encoding
     from wlk_live.session import Session
     from wlk_live.session.events import Event
-    from wlk_live.vad import GateParameters
-
-
-@attrs.frozen(kw_only=True)
-class StreamOptions:
-    """
-    How to open a stream.
-
-    Attributes:
-        encoding: encoding of the audio, which has one channel.
-        rate: samples per second.
-        language: a language code of the backend; None to detect the language.
-        prompt: text given to the decoder before the audio; None for none.
-        keyterms: names and terms to listen for, separated by commas; None for none.
-        gate: parameters of the gate; None for the defaults.
-        leaves_out_pauses: whether there is a gate.  Without one the model gets all audio, because
-            the client has its own gate.
-        detects_turns: whether the server's turn detector, if it has one, also ends utterances.
-        translates: whether commits are translated, if the server has a translator.
-
-    """
-
-    encoding: Encoding = "s16le"
-    rate: int = 16_000
-    language: str | None = None
-    prompt: str | None = None
-    keyterms: str | None = None
-    gate: GateParameters | None = None
-    leaves_out_pauses: bool = True
-    detects_turns: bool = True
-    translates: bool = False
 
 
 @attrs.define(eq=False)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wlk_serve.errors import RequestError, shutdown_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wlk_serve.http.admission import Limits
-    from wlk_serve.sessions.session import ClientSession
-    from wlk_serve.transcriptions.route import Upload
+    from wlk_serve.admission import Limits
 
 _LOGGER = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 30.0  # for all sessions to deliver their last words
+
+
+class Running(Protocol):
+    """A session over a socket, or a request with a recording."""
+
+    def end(self) -> None:
+        """Take no more audio, and close after the last words."""
+
+    def close(self) -> None:
+        """Drop everything."""
 
 
 class RunningSessions:
@@ -26,7 +34,7 @@ class RunningSessions:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._running: dict[ClientSession | Upload, str] = {}  # with the id of each one's key
+        self._running: dict[Running, str] = {}  # with the id of each one's key
         self._changed = asyncio.Event()
         self.is_draining = False  #: whether new sessions are refused
 
@@ -54,7 +62,7 @@ class RunningSessions:
             )
 
     @contextmanager
-    def entered(self, session: ClientSession | Upload, key_id: str = "") -> Iterator[None]:
+    def entered(self, session: Running, key_id: str = "") -> Iterator[None]:
         """Count *session*, which `check` has admitted, while it runs."""
         self._running[session] = key_id
         try:

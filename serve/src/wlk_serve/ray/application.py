@@ -11,10 +11,10 @@ from ray import serve
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_live.config import choose_settings
+from wlk_serve.admission import Admission, Limits, read_keys
 from wlk_serve.app import Server
-from wlk_serve.http.admission import Admission, Limits, read_keys
 from wlk_serve.models.service import loaded_service
-from wlk_serve.protocols import installed_routes
+from wlk_serve.protocols.installed import installed_routes
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -11,13 +11,13 @@ from msgspec import Meta
 
 from wlk_live.vad import GateParameters
 from wlk_serve.errors import converted, invalid
-from wlk_serve.models.stream import StreamOptions
+from wlk_serve.protocols import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wlk_live.audio.pcm import Encoding
-    from wlk_serve.models.card import ModelCard
+    from wlk_serve.protocols import ModelCard
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"

@@ -24,16 +24,16 @@ from wlk_live.session.events import (
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error, converted, invalid
+from wlk_serve.protocols import SegmentEnd
+from wlk_serve.protocols.audio import SAMPLE_BYTES
 from wlk_serve.realtime.config import HYPOTHESIS, LOGPROBS, MARKS, RealtimeConfig, update_config
 from wlk_serve.realtime.items import Conversation
-from wlk_serve.sessions.audio import SAMPLE_BYTES, SegmentEnd
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
-    from wlk_serve.protocols import Message, SessionInfo
-    from wlk_serve.sessions.audio import SessionAudio, StreamSegment
+    from wlk_serve.protocols import Message, SessionAudio, SessionInfo, StreamSegment
 
 _MIN_COMMIT_SECONDS = 0.1  # as in OpenAI's API
 _MarkId = Annotated[str, Meta(max_length=200)]

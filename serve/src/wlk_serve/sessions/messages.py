@@ -12,7 +12,7 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from wlk_serve.protocols import Message
+    from wlk_serve.protocols.routes import Message
 
 RESUME_SECONDS = 30  #: how long a session waits for a client that lost its socket
 _MAX_KEPT_CHARACTERS = 4 << 20  # of JSON that a session keeps for its client to resume

@@ -9,11 +9,11 @@ import time
 from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
+from wlk_serve.blocking_work import LARGE_MESSAGE
 from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.ops.metrics import SessionFigures
-from wlk_serve.protocols import SessionInfo
-from wlk_serve.sessions.audio import SessionAudio
-from wlk_serve.sessions.blocking_work import LARGE_MESSAGE
+from wlk_serve.protocols.audio import SessionAudio
+from wlk_serve.protocols.routes import SessionInfo
 from wlk_serve.sessions.messages import (
     RESUME_SECONDS,
     ResumeLog,
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wlk_live.session.events import Event
-    from wlk_serve.http.admission import Limits
+    from wlk_serve.admission import Limits
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
-    from wlk_serve.protocols import Message, Opening
+    from wlk_serve.protocols.routes import Message, Opening
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: close code: another socket resumed the session

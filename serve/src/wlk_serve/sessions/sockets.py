@@ -12,7 +12,7 @@ import attrs
 from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
-from wlk_serve.protocols import CloseSocket, Handshake, Resumption
+from wlk_serve.protocols.routes import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.messages import resume_expired
 from wlk_serve.sessions.session import DONE, OVERLOADED, ClientSession
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
-    from wlk_serve.http.admission import Admission, Limits
+    from wlk_serve.admission import Admission, Limits
     from wlk_serve.models.service import Service
     from wlk_serve.ops.running import RunningSessions
-    from wlk_serve.protocols import Message, Opening, SocketRoute, TcpRoute
+    from wlk_serve.protocols.routes import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
 
 _LOGGER = logging.getLogger(__name__)

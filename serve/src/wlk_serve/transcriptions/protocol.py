@@ -6,10 +6,9 @@ from collections import Counter
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast, get_args
 import zlib
 
-import attrs
 from msgspec import Meta
 
 from wlk_core.errors import BackendError
@@ -17,6 +16,7 @@ from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
 from wlk_live.records import round_seconds
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
 from wlk_serve.errors import RequestError, converted, invalid
+from wlk_serve.protocols.options import ResponseFormat, Task, TranscriptionRequest
 from wlk_serve.words import (
     Deltas,
     SpeakerSegments,
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_live.captions.segments import Segment
     from wlk_live.session.events import Event
-    from wlk_serve.models.card import ModelCard
+    from wlk_serve.protocols.card import ModelCard
 
 Json: TypeAlias = "dict[str, Any]"
-Task = Literal["transcribe", "translate"]
-ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # safe in a header
 _MAX_IGNORED = 20
 _GRANULARITIES = ("word", "segment")
@@ -46,35 +44,6 @@ _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
 _KNOWN = {
     "model", "language", "prompt", "hotwords", "response_format", "stream", "temperature", *_LISTS,
 }  # fmt: skip
-
-
-@attrs.frozen(kw_only=True)
-class TranscriptionRequest:
-    """
-    A client's request without its recording.
-
-    Attributes:
-        model: the name of the model's card.
-        granularities: which parts verbose_json has: "word", "segment" or both.
-        ignored: names of fields that this server cannot honour, at most 20 that fit a header.
-
-    """
-
-    task: Task
-    model: str = ""
-    language: str | None = None
-    prompt: str | None = None
-    keyterms: str | None = None
-    response_format: ResponseFormat = "json"
-    granularities: frozenset[str] = frozenset({"segment"})
-    has_logprobs: bool = False
-    streams: bool = False
-    ignored: tuple[str, ...] = ()
-
-    @property
-    def has_speakers(self) -> bool:
-        """Whether the answer needs a diarizer."""
-        return self.response_format == "diarized_json"
 
 
 def parse_form(

@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
 from wlk_serve.ops.metrics import SessionFigures
-from wlk_serve.protocols import Handshake
+from wlk_serve.protocols.routes import Handshake
 from wlk_serve.transcriptions.protocol import Transcript, parse_form
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.requests import Request
 
-    from wlk_serve.http.admission import Limits
+    from wlk_serve.admission import Limits
     from wlk_serve.models.service import Service
     from wlk_serve.ops.metrics import Metrics
-    from wlk_serve.protocols import RecordingRoute
-    from wlk_serve.transcriptions.protocol import Task, TranscriptionRequest
+    from wlk_serve.protocols.options import Task, TranscriptionRequest
+    from wlk_serve.protocols.routes import RecordingRoute
 
 T = TypeVar("T")
 _MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk

@@ -1,80 +1,35 @@
-"""
-The interface for plugins that add a protocol: everything that their authors need.
-
-A plugin implements the hook `wlk_protocols`, which declares protocols by name.  Each loads a
-function that returns routes: a route has an address and opens sessions, and each session has an
-object that speaks the protocol.  docs/protocols.md has an example.
-"""
+"""Declare the routes of a protocol, what opens a session, and what a session's protocol does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-import logging
 import re
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import attrs
 
-from wlk_core.errors import BackendUnavailable
 from wlk_core.untrusted import shown
-from wlk_live.vad import GateParameters
-from wlk_serve.errors import RequestError, as_request_error, converted, error_response, invalid
-from wlk_serve.http.admission import header_keys
-from wlk_serve.models.card import ModelCard
-from wlk_serve.models.stream import StreamOptions
-from wlk_serve.sessions.audio import SegmentEnd, SessionAudio, StreamSegment
-from wlk_serve.sessions.webm import DAMAGED_AUDIO, WEBM_START, WebmDecoder
-from wlk_serve.transcriptions.protocol import TranscriptionRequest
+from wlk_serve.errors import RequestError, error_response
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
-    from collections.abc import Awaitable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from starlette.datastructures import Headers, QueryParams
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
-    from wlk_core.registry import Registry
     from wlk_core.tokens import ASRToken
     from wlk_live.session.events import Event
-
-__all__ = [
-    "DAMAGED_AUDIO",
-    "WEBM_START",
-    "ClientProtocol",
-    "CloseSocket",
-    "GateParameters",
-    "Handshake",
-    "Message",
-    "ModelCard",
-    "Opening",
-    "RecordingRequest",
-    "RecordingRoute",
-    "RequestError",
-    "Resumption",
-    "SegmentEnd",
-    "SessionAudio",
-    "SessionInfo",
-    "SocketRoute",
-    "StreamOptions",
-    "StreamSegment",
-    "TcpRoute",
-    "TranscriptionRequest",
-    "WebmDecoder",
-    "as_request_error",
-    "converted",
-    "error_response",
-    "header_keys",
-    "installed_routes",
-    "invalid",
-]
+    from wlk_serve.protocols.audio import SegmentEnd, SessionAudio
+    from wlk_serve.protocols.card import ModelCard
+    from wlk_serve.protocols.options import StreamOptions, TranscriptionRequest
 
 Message: TypeAlias = "dict[str, Any]"
 RecordingAnswer: TypeAlias = "Callable[[str, Sequence[ASRToken], float], Message]"
 RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
 ProtocolRoute: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 
-_LOGGER = logging.getLogger(__name__)
+_KEY_PROTOCOL = "openai-insecure-api-key."  # browsers send a WebSocket's key in a subprotocol
 _PATH = re.compile(r"(/[\w.~-]+)+")
 
 
@@ -210,6 +165,18 @@ class CloseSocket:
     message: Message | None = None  #: if None, the socket is refused without being accepted
 
 
+def header_keys(headers: Mapping[str, str]) -> list[str]:
+    """Return the keys in *headers* (lower-case names), from wherever OpenAI's clients put them."""
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
+    keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
+    offered = headers.get("sec-websocket-protocol", "").split(",")
+    names = [name.strip() for name in offered]
+    return keys + [
+        name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
+    ]
+
+
 def _header_keys(connection: HTTPConnection) -> list[str]:
     return header_keys(connection.headers)
 
@@ -284,42 +251,3 @@ class TcpRoute:
     open: Callable[[Callable[[object], ModelCard]], Opening]
     read: Callable[[StreamReader], Awaitable[bytes | None]]
     refuse: Callable[[RequestError], Message]
-
-
-def installed_routes(registry: Registry) -> list[ProtocolRoute]:
-    """
-    Return the routes of every installed protocol.
-
-    A protocol that cannot be used is left out and logged in one line; the others still serve.
-    """
-    for problem in _problems(registry):
-        _LOGGER.error("%s", problem)
-    routes: list[ProtocolRoute] = []
-    for spec in registry.offers("protocol"):
-        try:
-            routes += registry.load_object(spec, Callable, "a function", use=_checked_routes)
-        except BackendUnavailable as error:
-            _LOGGER.error("%s", error)  # noqa: TRY400 -- one line
-    return routes
-
-
-def _problems(registry: Registry) -> Iterable[str]:
-    """Return why plugins that declare a protocol are broken, and which names two of them offer."""
-    usable = registry.offers("protocol")
-    problems = []
-    for plugin in registry.plugins():
-        if plugin.error is not None:
-            if any(name.startswith("protocol.") for name in plugin.names):
-                problems.append(f"plugin {plugin.title} is left out: {plugin.failure}")
-        elif not set(plugin.offers("protocol")) <= set(usable):
-            problems.append(registry.fault(plugin) or "")
-    return dict.fromkeys(problems)  # plugins that offer the same name have the same fault
-
-
-def _checked_routes(declare: Callable[[], Iterable[object]]) -> list[ProtocolRoute]:
-    routes: list[ProtocolRoute] = []
-    for route in declare():
-        if not isinstance(route, SocketRoute | RecordingRoute | TcpRoute):
-            raise TypeError(f"expected routes, got {shown(route)}")
-        routes.append(route)
-    return routes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import numpy as np
@@ -17,12 +17,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from wlk_live.session.events import Event
-    from wlk_serve.models.stream import ServedStream, StreamOptions
+    from wlk_serve.protocols.options import StreamOptions
 
 _MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at least 3 MB
 _WHOLE_SECONDS = 2  # audio up to this length, as live clients send it, is converted in one piece
 _PART_SECONDS = 0.25  # of longer audio, how much is converted in one turn of the event loop
 SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
+
+
+class AudioStream(Protocol):
+    """What a session's audio asks of the stream that receives it."""
+
+    def receive(self, audio: bytes) -> None:
+        """Append audio."""
+
+    def commit(self) -> None:
+        """End the utterance."""
+
+    def mark(self, name: str) -> None:
+        """Request a `Marked` event once all audio so far is decoded."""
+
+    def end_audio(self) -> None:
+        """Declare that no more audio will come."""
+
+    def close(self) -> None:
+        """Drop audio that is not transcribed yet."""
 
 
 @attrs.frozen
@@ -48,7 +67,7 @@ class StreamSegment:
 
     """
 
-    stream: ServedStream
+    stream: AudioStream
     options: StreamOptions
     offset: float
     commits: int = 0
@@ -188,7 +207,7 @@ class SessionAudio:
         """Whether actions wait, for a new stream if `open_segment` is None, else for `proceed`."""
         return bool(self._waiting) and not self.has_failed
 
-    def open(self, stream: ServedStream) -> None:
+    def open(self, stream: AudioStream) -> None:
         """Send audio to *stream*, opened with `options`, from now on."""
         offset = self.samples / self.options.rate
         self.segments.append(StreamSegment(stream=stream, options=self.options, offset=offset))
@@ -222,7 +241,7 @@ class SessionAudio:
         self.drop_waiting()
         self._rest = b""
 
-    def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
+    def events(self, stream: AudioStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
         """Add *events* of a stream; yield those that can be handled now, in order."""
         segment = next((each for each in self.segments if each.stream is stream), None)
         if segment is not None:  # the stream was not cleared

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from wlk_core.errors import WLKError
-from wlk_serve.sessions.blocking_work import LARGE_MESSAGE, BlockingWork
+from wlk_serve.blocking_work import LARGE_MESSAGE, BlockingWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _ID_CHARACTERS = 8  # the first hexadecimal digits of a key's digest identify a client in logs
-_KEY_PROTOCOL = "openai-insecure-api-key."  # browsers send a WebSocket's key in a subprotocol
 _SECRET_PREFIX = "ek_"  # noqa: S105 -- OpenAI's prefix, not a secret
 _MAX_SESSION_CHARACTERS = 2048  # a client secret contains the session and must fit into a header
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -46,18 +45,6 @@ def read_keys(variable: str | None) -> list[str]:
     if not keys:
         raise OptionError(f"expected a key in the variable {variable}, which is empty or not set")
     return keys
-
-
-def header_keys(headers: Mapping[str, str]) -> list[str]:
-    """Return the keys in *headers* (lower-case names), from wherever OpenAI's clients put them."""
-    kind, _, bearer = headers.get("authorization", "").partition(" ")
-    keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
-    keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
-    offered = headers.get("sec-websocket-protocol", "").split(",")
-    names = [name.strip() for name in offered]
-    return keys + [
-        name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
-    ]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,1 +1,0 @@
-"""Admission of clients, and the server that listens."""

@@ -1,4 +1,5 @@
 """Punctuation, pauses, speakers, languages and length end a clause."""
+# ruff: noqa: RUF001 -- stops and letters of other scripts
 
 from __future__ import annotations
 
@@ -35,9 +36,18 @@ def clauses_of(tokens):
         ("It costs 3.50 dollars. Yes.", ["It costs 3.50 dollars.", "Yes."]),
         ("It was in 2024. Then it ended.", ["It was in 2024.", "Then it ended."]),
         ("The U.S. is large. It is old.", ["The U.S. is large.", "It is old."]),
+        (
+            "Dr. Lee met Mr. Poe at 3 p.m. in St. Louis. Yes.",
+            ["Dr. Lee met Mr. Poe at 3 p.m. in St. Louis.", "Yes."],
+        ),
+        ("Am 4. Juli kam Prof. Lee. Er blieb.", ["Am 4. Juli kam Prof. Lee.", "Er blieb."]),
+        ("وہ آیا۔ کیوں؟ بس۔", ["وہ آیا۔", "کیوں؟", "بس۔"]),
+        ("Նա եկավ։ այո։", ["Նա եկավ։", "այո։"]),
+        ("ሄደ። መጣ።", ["ሄደ።", "መጣ።"]),
+        ("Τι κάνεις; Καλά.", ["Τι κάνεις;", "Καλά."]),
         ("... and so on", ["... and so on"]),
         ("今天天气很好。我们去公园吧", ["今天天气很好。", "我们去公园吧"]),
-        ("如果你明天有时间的话，请给我打电话。", ["如果你明天有时间的话，", "请给我打电话。"]),  # noqa: RUF001 -- Chinese
+        ("如果你明天有时间的话，请给我打电话。", ["如果你明天有时间的话，", "请给我打电话。"]),
     ],
 )
 def test_punctuation_ends_a_clause(text, clauses):
@@ -46,10 +56,10 @@ def test_punctuation_ends_a_clause(text, clauses):
 
 
 def test_a_clause_is_complete_with_its_last_token():
-    """It does not wait for the next word, except after a number or an initial."""
+    """It does not wait for the next word, except after a number or an abbreviation."""
     splitter = ClauseSplitter()
     done = [
-        [clause.text for clause in splitter.push(token)] for token in tokens_of("Go. I see 3. A")
+        [clause.text for clause in splitter.push(token)] for token in tokens_of("Go. I see 3. The")
     ]
 
     assert done == [["Go."], [], [], [], ["I see 3."]]

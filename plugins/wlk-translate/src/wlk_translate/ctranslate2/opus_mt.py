@@ -16,7 +16,7 @@ from sentencepiece import SentencePieceProcessor
 from wlk_core.plugins import ModelNotFoundError, OptionError, locate
 from wlk_frameworks.checkpoints import read_json, read_json_table
 from wlk_frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
-from wlk_translate.engine.clauses import SENTENCE_ENDS, bare
+from wlk_frameworks.sentences import ends_sentence
 from wlk_translate.engine.translator import ClauseTranslator
 from wlk_translate.models import MODELS, TARGET_TOKENS
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAX_PIECES = 256  # in a clause with its context, and in the translation of the context
 _POSITIONS = 512  # of Marian's decoder; CTranslate2 raises RuntimeError beyond them
-_FULL_STOPS = ".。।"
+_FULL_STOPS = ".。।۔։።။។"  # noqa: RUF001 -- scripts of target languages
 
 # Shared by all open streams.
 _loaded: WeakValueDictionary[tuple[object, ...], OpusMT] = WeakValueDictionary()
@@ -149,7 +149,7 @@ class OpusMT:
         if prefix and not output:  # the model considered the sentence complete
             output = self._decode(clause, [], len(clause))
         translated: str = self._target.decode(output)
-        if not bare(text).endswith(SENTENCE_ENDS):
+        if not ends_sentence(text, ""):
             translated = translated.rstrip(_FULL_STOPS)  # the speaker has not finished
         return translated
 

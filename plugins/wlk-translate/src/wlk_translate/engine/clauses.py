@@ -7,14 +7,14 @@ import unicodedata
 
 import attrs
 
+from wlk_frameworks.sentences import CLAUSE_ENDS, ends_sentence
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_core.plugins import ASRToken
 
-SENTENCE_ENDS = tuple(".!?…。！？।؟")  # noqa: RUF001 -- scripts of users
-_CLAUSE_ENDS = tuple(",;:—–،؛，、；：")  # noqa: RUF001 -- as above
-_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- can follow either
+_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- can follow a comma
 _MIN_COLUMNS = 20  # before a comma ends a clause: "Yes," is translated better with what follows
 _MAX_COLUMNS = 168  # two captions, after which text without punctuation is divided between words
 _MAX_UNSPACED_COLUMNS = 336  # after which even a word is divided, or a script without spaces
@@ -66,17 +66,20 @@ class ClauseSplitter:
     def push(self, token: ASRToken) -> Iterator[Clause]:
         """Append a token; yield the clauses that it ends."""
         if self._open:
-            last, text = self._open[-1], bare(self._text)
-            if (token.speaker, token.detected_language) != (last.speaker, last.detected_language):
+            last, text = self._open[-1], self._text
+            language = token.detected_language
+            is_pause = token.start - last.end >= _PAUSE_SECONDS
+            is_end = ends_sentence(text, "" if is_pause else token.text, language=language)
+            if (token.speaker, language) != (last.speaker, last.detected_language):
                 yield from self.flush()
-            elif token.start - last.end >= _PAUSE_SECONDS or _divides(text, token.text):
-                yield self._close(ends_sentence=text.endswith(SENTENCE_ENDS))
+            elif is_end or is_pause or _is_too_long(text, token.text):
+                yield self._close(ends_sentence=bool(is_end))
         self._open.append(token)
         self._text += token.text
-        text = bare(self._text)
-        if text.endswith(SENTENCE_ENDS) and not _may_go_on(text) and _has_words(text):
+        text = self._text.rstrip().rstrip(_CLOSING)
+        if ends_sentence(self._text):
             yield self._close(ends_sentence=True)
-        elif text.endswith(_CLAUSE_ENDS) and _columns(text) >= _MIN_COLUMNS:
+        elif text.endswith(CLAUSE_ENDS) and _columns(text) >= _MIN_COLUMNS:
             yield self._close(ends_sentence=False)
 
     def flush(self) -> Iterator[Clause]:
@@ -90,26 +93,11 @@ class ClauseSplitter:
         return clause
 
 
-def bare(text: str) -> str:
-    """Return *text* without closing quotation marks and brackets."""
-    return text.rstrip().rstrip(_CLOSING)
-
-
-def _divides(before: str, after: str) -> bool:
-    """Return whether a clause ends between *before* and *after*, without clear punctuation."""
+def _is_too_long(before: str, after: str) -> bool:
+    """Return whether a clause ends between *before* and *after* because of its length."""
     if not after[:1].isspace():  # the word goes on
         return _columns(before) >= _MAX_UNSPACED_COLUMNS
-    ends_number = before.endswith(".") and before[-2:-1].isdecimal()
-    return ends_number or _columns(before) >= _MAX_COLUMNS
-
-
-def _may_go_on(text: str) -> bool:
-    """Return whether a full stop can be part of a number or an abbreviation: 3.5, U.S., e.g."""
-    return text.endswith(".") and (text[-2:-1].isdecimal() or not text[-3:-2].isalpha())
-
-
-def _has_words(text: str) -> bool:
-    return any(character.isalnum() for character in text)
+    return _columns(before) >= _MAX_COLUMNS
 
 
 def _columns(text: str) -> int:

@@ -112,6 +112,15 @@ def test_another_model_is_named(tmp_path):
         read_shapes(tmp_path / "model.bin")
 
 
+def test_a_directory_without_a_tokenizer_is_refused(tmp_path):
+    """faster-whisper itself would take that of whisper-tiny, from the cache or from the hub."""
+    directory = shutil.copytree(DIGITS, tmp_path / "model")
+    (directory / "tokenizer.json").unlink()
+
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is missing; pull the model"):
+        load_backend("faster-whisper", str(directory))
+
+
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [

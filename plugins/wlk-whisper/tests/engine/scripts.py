@@ -11,8 +11,8 @@ from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import WhisperEngine
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
-from wlk_whisper.engine.model_files import read_tokenizer
 from wlk_whisper.engine.network import ALONE, DecoderOutput, Rounding
+from wlk_whisper.engine.tokenizer_file import read_tokenizer
 
 RATE = 16_000
 WIDTH = 16  # encoder frames on either side of the attended one that get attention, too

@@ -17,8 +17,8 @@ from wlk_whisper.engine.features import (
     silence_features,
     window_mel_frames,
 )
-from wlk_whisper.engine.model_files import read_tokenizer
 from wlk_whisper.engine.prompt import token_budget
+from wlk_whisper.engine.tokenizer_file import read_tokenizer
 
 HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
 

@@ -14,7 +14,7 @@ import pytest
 from wlk_conformance.testing import noise
 from wlk_core.streaming import Word
 from wlk_whisper.ctranslate2.backend import BUNDLED
-from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper.engine.tokenizer_file import read_tokenizer
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
 RATE = 16_000

@@ -102,8 +102,8 @@ def widen_weight(directory):
             rename("model.safetensors", "pytorch_model.bin"),
             r"pytorch_model\.bin: pickled weights can run code.*save_pretrained",
         ),
-        (rename_weight, r"Missing.*layers\.0\.fc1\.weight.*Unexpected.*lm_head\.weight"),
-        (widen_weight, r"size mismatch for .*fc2\.weight"),
+        (rename_weight, r"1 missing \(.*layers\.0\.fc1\.weight\); 1 unknown \(lm_head\.weight\)"),
+        (widen_weight, r"1 of another shape \(.*fc2\.weight has"),
         (configure(model_type="wav2vec2"), "model_type='wav2vec2'"),
         (
             configure(decoder_attention_heads=7),

@@ -10,10 +10,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_core.untrusted import one_line
-from wlk_frameworks.checkpoints import Index, Size, read_json, read_json_table
+from wlk_frameworks.checkpoints import Index, Size, read_json_table
 from wlk_frameworks.memory import physical_memory, require_memory
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.tokenizer_file import read_tokenizer, read_vocabulary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,8 +60,7 @@ def check_files(directory: Path) -> AlignmentHeads:
     )
     config = read_json_table(directory / "config.json", _Config, remedy=REMEDY)
     features = read_json_table(directory / "preprocessor_config.json", _Features, remedy=REMEDY)
-    vocabulary = directory / "vocabulary.json"  # other converters write vocabulary.txt
-    tokens = read_json(vocabulary, list[str], remedy=REMEDY)
+    vocabulary, tokens = read_vocabulary(directory)
     shapes = read_shapes(weights)
     heads = tuple(sorted((layer, head) for layer, head in config.get("alignment_heads") or []))
     mels = features.get("feature_size") or DEFAULT_MELS
@@ -79,11 +78,12 @@ def check_files(directory: Path) -> AlignmentHeads:
             f"it has feature_size={mels}, but the weights have {found}",
         )
     rows = _dimension(shapes, "decoder/embeddings/weight", axis=0)
-    if tokens is not None and len(tokens) < rows:
-        raise _misfit(vocabulary, f"it has {len(tokens)} tokens, but the weights have {rows}")
-    if rows and (directory / TOKENIZER_FILE).exists():
-        # Read here first, because faster-whisper raises a bare Exception for a damaged file.
-        read_tokenizer(directory, n_vocab=rows)
+    if tokens and len(tokens) < rows:
+        fault = f"it has {len(tokens)} tokens, but the weights have {rows}"
+        raise _misfit(directory / vocabulary, fault)
+    # Read here first, because faster-whisper raises a bare Exception for a damaged file, and takes
+    # that of whisper-tiny from the cache or the hub for a missing one.
+    read_tokenizer(directory, n_vocab=rows)
     # Without a list CTranslate2 uses the upper half of the layers.
     return AlignmentHeads(pairs=heads, are_known=bool(heads))
 

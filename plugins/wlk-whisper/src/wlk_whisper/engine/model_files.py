@@ -1,21 +1,18 @@
-"""Read and check a Whisper in transformers' format, and the tokenizer.json of any Whisper."""
+"""Read and check a Whisper in transformers' format."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from tokenizers import Tokenizer as HfTokenizer
 
 from wlk_core.plugins import ModelNotFoundError
-from wlk_core.untrusted import one_line
 from wlk_frameworks.checkpoints import (
     LayerCount,
     Size,
     TensorSize,
     check_sizes,
     read_json_table,
-    read_limited,
     read_safetensors_headers,
     weight_names,
 )
@@ -27,12 +24,6 @@ if TYPE_CHECKING:
 
 REMEDY = "pull or convert the model again"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
-TOKENIZER_FILE = "tokenizer.json"
-TOKENIZER_REMEDY = (
-    f"pull the model again, or copy the {TOKENIZER_FILE} of the model it was made from into its "
-    "directory"
-)
-SPECIAL_TOKENS = ("<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>")
 SIZES = (
     LayerCount("encoder_layers", ("model.encoder.layers.",)),
     LayerCount("decoder_layers", ("model.decoder.layers.",)),
@@ -113,33 +104,3 @@ def _missing_message(directory: Path, name: str) -> str:
         f"expected a Whisper in transformers' format (config.json, {name}, tokenizer.json) in "
         f"{directory}; pull one with: wlk-core pull base --backend whisper"
     )
-
-
-def read_tokenizer(directory: Path, *, n_vocab: int) -> HfTokenizer:
-    """
-    Return the tokenizer in *directory*, for a Whisper whose decoder has *n_vocab* rows.
-
-    Raises:
-        ModelNotFoundError: the file is missing or is not a tokenizer, or it lacks a token that
-            begins or ends a transcript, or the decoder has no row for such a token.
-
-    """
-    path = directory / TOKENIZER_FILE
-    content = read_limited(path, remedy=TOKENIZER_REMEDY)
-    if content is None:
-        raise ModelNotFoundError(f"{path} is missing; {TOKENIZER_REMEDY}")
-    try:
-        # From a file, tokenizers raises a bare Exception; from bytes, a ValueError.
-        hf_tokenizer = HfTokenizer.from_buffer(content)
-    except ValueError as error:
-        raise ModelNotFoundError(
-            f"{path} is not a tokenizer: {one_line(str(error))}; {TOKENIZER_REMEDY}"
-        ) from error
-    for text in SPECIAL_TOKENS:
-        token = hf_tokenizer.token_to_id(text)
-        if token is None or token >= n_vocab:
-            fault = "is missing" if token is None else f"is {token}, but there are {n_vocab} rows"
-            raise ModelNotFoundError(
-                f"{path} does not fit the model: the token {text} {fault}; {TOKENIZER_REMEDY}"
-            )
-    return hf_tokenizer

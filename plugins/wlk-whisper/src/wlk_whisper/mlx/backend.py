@@ -16,7 +16,7 @@ from wlk_core.plugins import ModelNotFoundError
 from wlk_frameworks.mlx import choose_dtype, shared_stream
 from wlk_whisper.backend import network_backend
 from wlk_whisper.checkpoint import find_model
-from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.tokenizer_file import TOKENIZER_FILE, check_token_ids, read_tokenizer
 from wlk_whisper.mlx.checkpoint import load_model
 from wlk_whisper.mlx.network import MlxNetwork
 
@@ -112,7 +112,8 @@ def load_tokenizer(directory: Path, n_vocab: int) -> HfTokenizer:
     rows.
 
     Raises:
-        ModelNotFoundError: the file is damaged, or it is missing and no Whisper has as many rows.
+        ModelNotFoundError: the file is damaged or does not fit the others of the checkpoint, or it
+            is missing and no Whisper has as many rows.
 
     """
     if (directory / TOKENIZER_FILE).exists():
@@ -125,4 +126,6 @@ def load_tokenizer(directory: Path, n_vocab: int) -> HfTokenizer:
         )
     name, languages = ENCODINGS[n_vocab]
     encoding = get_encoding(name, num_languages=languages)
-    return cast("HfTokenizer", TiktokenTokenizer(encoding))
+    hf_tokenizer = cast("HfTokenizer", TiktokenTokenizer(encoding))
+    check_token_ids(hf_tokenizer, directory, n_vocab=n_vocab)
+    return hf_tokenizer

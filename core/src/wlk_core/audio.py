@@ -47,8 +47,10 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     # Only integers are scaled, because a float dtype does not tell the scale of its samples.
     if kind in _INTEGERS:
         full_scale, silence = _INTEGERS[kind]
-        floats = samples.astype(np.float32)
-        return (floats - np.float32(silence)) * np.float32(1.0 / full_scale)
+        floats = samples.astype(np.float32)  # the only copy
+        floats -= np.float32(silence)
+        floats *= np.float32(1.0 / full_scale)
+        return floats
     raise AudioFormatError(
         f"expected int16, int32, uint8, float64 or float32 samples, got {samples.dtype}; "
         "scale them to [-1, 1] and convert with samples.astype('float32')"

@@ -104,12 +104,13 @@ class Microphone:
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
         """Yield audio until the device is closed, with silence for what was not captured."""
-        from wlk_live.audio import PcmConverter  # noqa: PLC0415 -- brings numpy
+        from wlk_live.audio import PcmReader, Resampler  # noqa: PLC0415 -- brings numpy
 
-        converter = PcmConverter(rate=self.rate)
+        reader, resampler = PcmReader(), Resampler(self.rate)
         while not self._is_closed:
             for captured in self.read(_REOPEN_SECONDS):
-                yield from map(converter.push, captured.pcm(self.rate))
+                for piece in captured.pcm(self.rate):
+                    yield resampler.push(reader.read(piece))
 
     def close(self) -> None:
         """Release the device; may be called again."""

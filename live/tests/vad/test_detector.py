@@ -10,7 +10,7 @@ import pytest
 
 from wlk_conformance.testing import load_clip
 from wlk_conformance.testing.digits import clip_path
-from wlk_live.audio import PcmConverter, decode_file
+from wlk_live.audio import PcmReader, Resampler, decode_file
 from wlk_live.vad import SilenceEnded, SilenceGate, SileroDetector
 
 RANDOM = np.random.default_rng(17)
@@ -87,8 +87,9 @@ def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
     clip = load_clip("demo").audio[: 16_000 * 3]
     samples = (clip.reshape(-1, 2).mean(axis=1) * 32_767).astype("<i2")
     call = alaw(samples).replace(b"\xd5", bytes([silence]))
-    converter = PcmConverter(encoding="alaw", rate=8_000)
-    audio = np.concatenate([converter.push(call), converter.flush()])
+    resampler = Resampler(8_000)
+    samples = PcmReader("alaw").read(call)
+    audio = np.concatenate([resampler.push(samples), resampler.flush()])
 
     assert call.startswith(bytes([silence]) * 400)
     assert silences(audio) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
 from fractions import Fraction
 import threading
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,8 +13,6 @@ from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -44,25 +41,16 @@ class InputQueue:
         # The clock does not drift, however many silences there are: audio is counted in samples,
         # silences are exact fractions, and their sum is rounded once, when it is read.
         self._silence = Fraction()  # seconds of all silences put in
+        self.next: Item | None = None  #: what `take` would return; None if nothing waits
         self.is_closed = False  #: whether all input is refused
-
-    @property
-    def has_items(self) -> bool:
-        """Whether something waits to be taken."""
-        return bool(self._items)
 
     def put_audio(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
         """Append a copy of *audio*; a gap before it becomes a silence."""
         audio = valid_copy(audio)
-        seconds = len(audio) / SAMPLE_RATE
-        with self._accepting():
-            gap = 0.0 if end_time is None else self._gap_before(seconds, end_time)
-            if gap > 0:
-                self._silence += Fraction(gap)
-                self._append(Fraction(gap))
-            if len(audio):
-                self.samples += len(audio)
-                self._append(audio)
+        with self._lock:
+            if end_time is not None and not self.is_closed:
+                self._append(self._gap_before(len(audio) / SAMPLE_RATE, end_time))
+            self._append(audio)
 
     def put_silence(self, seconds: float | Fraction) -> None:
         """Append a silence of exactly *seconds*; 0 appends nothing."""
@@ -72,11 +60,8 @@ class InputQueue:
                 f"expected a silence of 0 to {MAX_STREAM_SECONDS:.0f} s (ten years), "
                 f"got {shown(seconds)}"
             )
-        with self._accepting():
-            exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
-            if exact:
-                self._silence += exact
-                self._append(exact)
+        with self._lock:
+            self._append(seconds if isinstance(seconds, Fraction) else Fraction(number))
 
     def close(self) -> None:
         """Refuse all input from now on; what waits can still be taken."""
@@ -92,6 +77,7 @@ class InputQueue:
         """Drop everything that waits."""
         with self._lock:
             self._items.clear()
+            self.next = None
             self.taken, self.taken_end = self.samples, self.end
 
     def take(self) -> Item | None:
@@ -100,31 +86,29 @@ class InputQueue:
             if not self._items:
                 return None
             item, self.taken_end = self._items.popleft()
+            self.next = self._items[0][0] if self._items else None
             self.taken += len(item) if isinstance(item, ValidAudio) else 0
             return item
 
-    @property
-    def next(self) -> Item | None:
-        """The item that `take` would return; None if nothing waits."""
-        return self._items[0][0] if self._items else None
-
-    @contextmanager
-    def _accepting(self) -> Iterator[None]:
-        with self._lock:
-            if self.is_closed:
-                raise StreamClosed(
-                    "the stream is finished or closed; no more audio can be inserted"
-                )
-            yield
-
     def _append(self, item: Item) -> None:
+        if self.is_closed:
+            raise StreamClosed("the stream is finished or closed; no more audio can be inserted")
+        if isinstance(item, Fraction):
+            self._silence += item
+            is_empty = item == 0
+        else:
+            self.samples += len(item)
+            is_empty = len(item) == 0
+        if is_empty:
+            return
         # A quotient of two integers is rounded correctly.
         silence = self._silence
         whole = silence.numerator * SAMPLE_RATE + self.samples * silence.denominator
         self.end = whole / (silence.denominator * SAMPLE_RATE)
         self._items.append((item, self.end))
+        self.next = self._items[0][0]
 
-    def _gap_before(self, seconds: float, end_time: float) -> float:
+    def _gap_before(self, seconds: float, end_time: float) -> Fraction:
         time = real_number(end_time)
         if time is None or not abs(time) <= MAX_STREAM_SECONDS:
             raise ClockError(
@@ -139,4 +123,4 @@ class InputQueue:
                 f"{expected:.3f} s: it would overlap audio already inserted; give the end time "
                 "of the chunk on the stream clock, or None"
             )
-        return difference if difference > EPS + _ROUNDING else 0.0
+        return Fraction(difference if difference > EPS + _ROUNDING else 0)

@@ -101,7 +101,7 @@ class OnlineStream:
     @property
     def has_backlog(self) -> bool:
         """Whether process_iter has something to take or to decode; see OnlineProcessor."""
-        return not self._is_closing and (self._may_have_steps or self._input.has_items)
+        return not self._is_closing and (self._may_have_steps or self._input.next is not None)
 
     @property
     def stats(self) -> StreamStats:

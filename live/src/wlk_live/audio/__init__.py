@@ -5,6 +5,6 @@ from __future__ import annotations
 from wlk_live.audio.decode import audio_duration as audio_duration
 from wlk_live.audio.decode import decode_file as decode_file
 from wlk_live.audio.decode import may_be_live as may_be_live
-from wlk_live.audio.pcm import PcmConverter as PcmConverter
+from wlk_live.audio.pcm import PcmReader as PcmReader
 from wlk_live.audio.pcm import Resampler as Resampler
 from wlk_live.audio.pcm import rechunk as rechunk

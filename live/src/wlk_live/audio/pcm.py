@@ -1,4 +1,4 @@
-"""Convert live audio in any encoding and rate to float32 at 16 kHz, in chunks of equal length."""
+"""Read live audio in any encoding, resample it, and cut it into chunks of equal length."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from wlk_core.audio import ValidAudio, sealed, to_float32, validate_audio
+from wlk_core.audio import ValidAudio, sealed, to_float32, valid_copy, validate_audio
 from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import shown
@@ -45,56 +45,55 @@ def _g711_table(encoding: Encoding) -> NDArray[np.float32]:
     return to_float32(frame.to_ndarray().reshape(-1))
 
 
-class PcmConverter:
+class PcmReader:
     """
-    Convert a live source of one channel, piece by piece, to float32 at 16 kHz.
+    Read a live source of one channel, piece by piece, as validated float32 at its own rate.
 
     Bytes are samples in `encoding`: "s16le", "f32le", or G.711 "mulaw" or "alaw".  They may be cut
-    anywhere, even inside a sample.  Arrays, float[n] or int[n], carry their own sample type, see
-    `to_float32`.  A piece that is refused changes nothing.  Raises AudioFormatError for an unknown
-    encoding, or a rate out of range.
+    anywhere: the beginning of a sample waits for its rest.  Arrays, float[n] or int[n], carry their
+    own sample type, see `to_float32`.  A piece that is refused changes nothing.  Raises
+    AudioFormatError for an unknown encoding.
     """
 
-    def __init__(self, *, encoding: Encoding = "s16le", rate: int = SAMPLE_RATE) -> None:
+    def __init__(self, encoding: Encoding = "s16le") -> None:
         if encoding not in get_args(Encoding):
             raise AudioFormatError(
                 f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
             )
         self.encoding: Encoding = encoding
-        self.rate = require_rate(rate)
-        self._resampler = Resampler(self.rate)
-        self._rest = b""  # the bytes of an incomplete sample
+        self._rest = b""  # the beginning of an incomplete sample
 
-    def push(self, audio: Audio) -> ValidAudio:
+    def read(self, audio: Audio) -> ValidAudio:
         """
-        Append a piece of any length; return a copy of what is ready, float32[m] with m >= 0.
+        Return the samples that a piece of any length completes, copied at most once.
 
-        ValidAudio is returned as it is if the rate is 16 kHz.  Raises AudioFormatError for a
-        wrong type or shape, NaN, infinity or an out-of-range sample.
+        Raises AudioFormatError for a wrong type or shape, NaN, infinity or an out-of-range sample.
         """
-        rest = b""
-        samples: NDArray[np.generic]
-        if isinstance(audio, ValidAudio) and self.rate == SAMPLE_RATE:
-            return audio
         if isinstance(audio, bytes | bytearray | memoryview):
             data = self._rest + bytes(audio)
             dtype = _SAMPLE_TYPES[self.encoding]
-            whole = len(data) - len(data) % dtype.itemsize
-            rest = data[whole:]
-            samples = np.frombuffer(data[:whole], dtype)
+            count, rest = divmod(len(data), dtype.itemsize)
+            codes = np.frombuffer(data, dtype, count)
             if dtype == np.uint8:
-                samples = _g711_table(self.encoding)[samples]
-        else:
-            samples = audio
-        converted = to_float32(samples)
-        validate_audio(converted)
-        self._rest = rest
-        return sealed(self._resampler.push(converted).copy())
-
-    def flush(self) -> ValidAudio:
-        """Return what resampling held back, drop an incomplete sample and begin a new stream."""
+                samples = _g711_table(self.encoding)[codes]
+            else:
+                samples = to_float32(codes)
+                if self.encoding == "f32le":  # integers cannot leave their range
+                    validate_audio(samples)
+            self._rest = data[len(data) - rest :]
+            return sealed(samples)
+        samples = to_float32(audio)
+        if samples is audio:
+            valid = valid_copy(samples)
+        else:  # a copy already
+            validate_audio(samples)
+            valid = sealed(samples)
         self._rest = b""
-        return sealed(self._resampler.flush().copy())
+        return valid
+
+    def clear(self) -> None:
+        """Drop an incomplete sample."""
+        self._rest = b""
 
 
 def require_rate(rate: object) -> int:

@@ -35,7 +35,8 @@ class Annotators:
         turn_detector: TurnDetector | None,
     ) -> None:
         kinds = {_DIARIZER: diarizer, _TRANSLATOR: translator, _TURN_DETECTOR: turn_detector}
-        self._running: dict[str, Any] = {
+        #: Those that are present and have not failed, by kind.
+        self.running: dict[str, Any] = {
             kind: annotator for kind, annotator in kinds.items() if annotator is not None
         }
         self.report_failure: Callable[[BackendError, str], None] = lambda _error, _kind: None
@@ -43,12 +44,12 @@ class Annotators:
     @property
     def has_translator(self) -> bool:
         """Whether committed text is translated."""
-        return _TRANSLATOR in self._running
+        return _TRANSLATOR in self.running
 
     @property
     def has_turn_detector(self) -> bool:
         """Whether a pause can end a turn."""
-        return _TURN_DETECTOR in self._running
+        return _TURN_DETECTOR in self.running
 
     def insert_audio(self, audio: NDArray[np.float32]) -> None:
         """Append audio that the processor was given."""
@@ -89,12 +90,12 @@ class Annotators:
 
     def _call(self, kind: str, call: Callable[[Any], R]) -> R | None:
         """Call an annotator; return None if it is absent or fails."""
-        if kind not in self._running:
+        if kind not in self.running:
             return None
         try:
-            return call(self._running[kind])
+            return call(self.running[kind])
         except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
-            del self._running[kind]
+            del self.running[kind]
             failure = BackendError(
                 f"the {kind} failed: {type(error).__name__}: {error}; it is switched off, and the "
                 "transcript continues",

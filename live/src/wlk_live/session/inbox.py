@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
 from enum import Enum
 import threading
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias, cast
 
 import attrs
 
-from wlk_core.audio import ValidAudio, sealed, valid_copy
-from wlk_core.errors import ClockError, StreamClosed
-from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
-from wlk_core.untrusted import real_number, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
+from wlk_core.audio import ValidAudio
+from wlk_core.errors import StreamClosed
+from wlk_core.processor import SAMPLE_RATE
 
 MAX_PIECE = 60 * SAMPLE_RATE  # the longest audio that a session gives to a model at once
 
@@ -56,62 +48,56 @@ class Inbox:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._items: deque[Item] = deque()
-        self._end_sample = 0  # of all audio and gaps put in
-        self._waiting_samples = 0  # of the audio that waits
-        self._requests = 0  # that wait
+        self.items: deque[Item] = deque()  #: what waits, to be removed with `take`
+        self.end = 0.0  #: the time of the end of everything put in, in seconds
+        self.waiting_seconds = 0.0  #: seconds of the audio that waits
+        self.requests = 0  #: commits and ends that wait
         self.is_closed = False  #: whether all input is refused
+        self._lock = threading.Lock()
+        self._end_sample = 0  # of all audio and gaps put in
+        self._waiting_samples = 0
 
-    @property
-    def end(self) -> float:
-        """The time of the end of everything put in, in seconds."""
-        return self._end_sample / SAMPLE_RATE
+    def put(self, item: Item) -> None:
+        """Append an item, audio in pieces of at most MAX_PIECE."""
+        with self._lock:
+            if self.is_closed:
+                raise StreamClosed("the session has ended; open a new one for more audio")
+            match item:
+                case ValidAudio():  # first, because arrays compare by element
+                    for start in range(0, len(item), MAX_PIECE):
+                        self.items.append(cast("ValidAudio", item[start : start + MAX_PIECE]))
+                    self._end_sample += len(item)
+                    self._waiting_samples += len(item)
+                    self.waiting_seconds = self._waiting_samples / SAMPLE_RATE
+                case Gap(0):
+                    pass
+                case Gap(samples):
+                    self.items.append(item)
+                    self._end_sample += samples
+                case _:
+                    self.items.append(item)
+                    self.requests += isinstance(item, Request)
+            self.end = self._end_sample / SAMPLE_RATE
 
-    @property
-    def waiting_seconds(self) -> float:
-        """Seconds of audio that wait to be taken."""
-        return self._waiting_samples / SAMPLE_RATE
+    def take(self) -> Item | None:
+        """Remove and return the next item; None if nothing waits."""
+        with self._lock:
+            if not self.items:
+                return None
+            item = self.items.popleft()
+            if isinstance(item, ValidAudio):
+                self._waiting_samples -= len(item)
+                self.waiting_seconds = self._waiting_samples / SAMPLE_RATE
+            self.requests -= isinstance(item, Request)
+            return item
 
-    @property
-    def has_items(self) -> bool:
-        """Whether something waits to be taken."""
-        return bool(self._items)
-
-    @property
-    def has_requests(self) -> bool:
-        """Whether a commit or the end waits to be taken."""
-        return self._requests > 0
-
-    def put_audio(self, audio: NDArray[np.float32]) -> None:
-        """Append a copy of audio, or valid audio itself, in pieces of at most MAX_PIECE."""
-        audio = valid_copy(audio)
-        with self._accepting():
-            for start in range(0, len(audio), MAX_PIECE):
-                self._items.append(sealed(audio[start : start + MAX_PIECE]))
-            self._end_sample += len(audio)
-            self._waiting_samples += len(audio)
-
-    def put_gap(self, seconds: float) -> None:
-        """Append a gap, rounded to samples; ClockError unless it is a length of a stream."""
-        number = real_number(seconds)
-        if number is None or not 0 <= number <= MAX_STREAM_SECONDS:
-            raise ClockError(
-                f"expected a gap of 0 to {MAX_STREAM_SECONDS:.0f} s (ten years), "
-                f"got {shown(seconds)}"
-            )
-        with self._accepting():
-            gap = Gap(round(number * SAMPLE_RATE))
-            if gap.samples:
-                self._items.append(gap)
-                self._end_sample += gap.samples
-
-    def put(self, item: Request | Mark) -> None:
-        """Append a request or a mark."""
-        with self._accepting():
-            self._items.append(item)
-            if isinstance(item, Request):
-                self._requests += 1
+    def take_audio(self) -> ValidAudio | None:
+        """Remove and return the next item if it is audio."""
+        item = self.items[0] if self.items else None
+        if not isinstance(item, ValidAudio):
+            return None
+        self.take()
+        return item
 
     def close(self) -> None:
         """Refuse all input from now on; what waits can still be taken."""
@@ -121,34 +107,6 @@ class Inbox:
     def clear(self) -> None:
         """Drop everything that waits."""
         with self._lock:
-            self._items.clear()
-            self._waiting_samples = self._requests = 0
-
-    def take(self) -> Item | None:
-        """Remove and return the next item; None if nothing waits."""
-        with self._lock:
-            return self._pop() if self._items else None
-
-    def take_audio(self) -> ValidAudio | None:
-        """Remove and return the next item if it is audio."""
-        with self._lock:
-            item = self._items[0] if self._items else None
-            if not isinstance(item, ValidAudio):
-                return None
-            self._pop()
-            return item
-
-    def _pop(self) -> Item:
-        item = self._items.popleft()
-        if isinstance(item, ValidAudio):
-            self._waiting_samples -= len(item)
-        elif isinstance(item, Request):
-            self._requests -= 1
-        return item
-
-    @contextmanager
-    def _accepting(self) -> Iterator[None]:
-        with self._lock:
-            if self.is_closed:
-                raise StreamClosed("the session has ended; open a new one for more audio")
-            yield
+            self.items.clear()
+            self._waiting_samples = self.requests = 0
+            self.waiting_seconds = 0.0

@@ -6,13 +6,14 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_core.errors import ConcurrentCallError, OptionError
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.audio import sealed
+from wlk_core.errors import ClockError, ConcurrentCallError, OptionError
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
-from wlk_live.audio.pcm import PcmConverter
+from wlk_live.audio.pcm import PcmReader, Resampler, require_rate
 from wlk_live.errors import SessionOverloaded
 from wlk_live.session.annotators import Annotators
-from wlk_live.session.inbox import Inbox, Mark, Request
+from wlk_live.session.inbox import Gap, Inbox, Mark, Request
 from wlk_live.session.worker import Worker
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Session:
             handle(session.feed(chunk))
         handle(session.finish())
 
-    Audio is one channel, as bytes in `encoding` or as arrays; see `PcmConverter`.  Each event comes
+    Audio is one channel, as bytes in `encoding` or as arrays; see `PcmReader`.  Each event comes
     once, in order, with times in seconds on the stream clock; `End` is the last.
 
     A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
@@ -48,7 +49,7 @@ class Session:
     a clock waits `retry_delay` seconds; `feed` and `finish` retry at once.  After the last attempt
     the failure is final and the session ends; everything committed is returned first.
 
-    Raises OptionError, or AudioFormatError as `PcmConverter` does, for an argument out of range.
+    Raises OptionError, or AudioFormatError for `encoding` and `rate`, if an argument is invalid.
 
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.
@@ -85,7 +86,9 @@ class Session:
             late_after = _seconds("catch_up_after", catch_up_after)
         if gate is not None and gate.is_used:  # its times count from the start of another stream
             raise OptionError("expected a new gate, got one that was used; create one per session")
-        self._converter = PcmConverter(encoding=encoding, rate=rate)
+        self._reader = PcmReader(encoding)
+        has_other_rate = require_rate(rate) != SAMPLE_RATE
+        self._resampler = Resampler(int(rate)) if has_other_rate else None
         self._inbox = Inbox()
         self._receiving = threading.Lock()  # held to convert audio, never while the model runs
         self._worker = Worker(
@@ -113,7 +116,7 @@ class Session:
     @property
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        return not self.is_over and (not self._worker.is_idle or self._inbox.has_items)
+        return not self.is_over and (not self._worker.is_idle or bool(self._inbox.items))
 
     @property
     def retry_delay(self) -> float:
@@ -123,7 +126,7 @@ class Session:
     @property
     def is_ending_utterance(self) -> bool:
         """Whether a commit, a silence or the end has ended an utterance that is not flushed yet."""
-        return not self.is_over and (self._worker.is_flushing or self._inbox.has_requests)
+        return not self.is_over and (self._worker.is_flushing or self._inbox.requests > 0)
 
     def receive(self, audio: Audio) -> None:
         """
@@ -137,12 +140,15 @@ class Session:
         with self._receiving:
             # If nothing waits, a piece of any length is taken: one longer than the bound could
             # otherwise never be sent.
-            if 0 < self.backlog_seconds >= self._max_backlog:
+            if 0 < (waiting := self._inbox.waiting_seconds) >= self._max_backlog:
                 raise SessionOverloaded(
-                    f"{self.backlog_seconds:.1f} s of audio wait to be decoded, and the bound is "
+                    f"{waiting:.1f} s of audio wait to be decoded, and the bound is "
                     f"{self._max_backlog:.1f} s; step the session, then send this audio again"
                 )
-            self._inbox.put_audio(self._converter.push(audio))
+            samples = self._reader.read(audio)
+            if self._resampler is not None:
+                samples = sealed(self._resampler.push(samples))
+            self._inbox.put(samples)
 
     def skip(self, seconds: float) -> None:
         """
@@ -151,7 +157,13 @@ class Session:
         The clock moves on and the utterance ends; an `AudioGap` is reported.  Raises ClockError
         if *seconds* is negative or longer than a stream can be.
         """
-        self._inbox.put_gap(seconds)
+        number = real_number(seconds)
+        if number is None or not 0 <= number <= MAX_STREAM_SECONDS:
+            raise ClockError(
+                f"expected a gap of 0 to {MAX_STREAM_SECONDS:.0f} s (ten years), "
+                f"got {shown(seconds)}"
+            )
+        self._inbox.put(Gap(round(number * SAMPLE_RATE)))
 
     def commit(self) -> None:
         """
@@ -175,7 +187,8 @@ class Session:
         """Declare that no more audio will come; may be called again."""
         with self._receiving:
             if not self._inbox.is_closed:
-                self._inbox.put_audio(self._converter.flush())
+                if self._resampler is not None:
+                    self._inbox.put(sealed(self._resampler.flush()))
                 self._inbox.put(Request.END)
                 self._inbox.close()
 

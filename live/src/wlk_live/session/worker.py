@@ -94,14 +94,14 @@ class Worker:
         # and its hypothesis comes with its words.  It ends before a second call or another item.
         try:
             while not self.has_ended:
-                if self.has_called and self._inbox.has_items:
+                if self.has_called and self._inbox.items:
                     yield
                 self._catch_up_if_late()
-                item = self._inbox.take()
-                self.is_idle = item is None
-                match item:
-                    case None:
-                        yield
+                self.is_idle = not self._inbox.items
+                if self.is_idle:
+                    yield
+                    continue
+                match item := self._inbox.take():
                     case ValidAudio():  # first, because arrays compare by element
                         yield from self._decode(item)
                         self.has_called = True  # even in a pause: a detector takes 4 ms a second
@@ -215,7 +215,8 @@ class Worker:
         if self._gate is not None:
             audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
-        self._annotators.insert_audio(audio)
+        if self._annotators.running:
+            self._annotators.insert_audio(audio)
 
     def _detect_turn(self, gate: SilenceGate) -> Work:
         if not self._annotators.has_turn_detector:
@@ -233,6 +234,8 @@ class Worker:
                 yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
+        if not self._annotators.running:
+            return
         spans = self._annotators.speaker_spans(is_last=is_last)
         translations = self._annotators.translations(ends_utterance=ends_utterance, is_last=is_last)
         self.events += [SpeakerTurn(span, self._inbox.end) for span in spans]

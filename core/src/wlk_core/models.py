@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.untrusted import one_line
+from wlk_core.untrusted import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wlk_core.options import ModelSpec
 
+CACHED = "models--"  #: begins the name of a repository's folder in the cache
 CARD = "README.md"  #: the model card, which names the licence
 WEIGHTS = (".bin", ".npz", ".safetensors")
 # The hub's own rules (huggingface_hub.utils.validate_repo_id), for ids with an owner.
@@ -81,7 +82,7 @@ class CachedRepo:
     @property
     def folder(self) -> Path:
         """The folder of the repository, which need not exist."""
-        return self.cache / f"models--{self.repo.replace('/', '--')}"
+        return self.cache / f"{CACHED}{self.repo.replace('/', '--')}"
 
     @property
     def size(self) -> int:
@@ -171,6 +172,12 @@ def locate(
     ref, origin = _resolved(ref, spec)
     if origin == "local":
         directory = _expanded(ref)
+        if os.fsencode(directory) != str(directory).encode(errors="replace"):
+            fault = "has a name that is not UTF-8, which engines cannot open; rename it"
+            raise ModelNotFoundError(f"model {printable(ref)}: the directory {fault}")
+        if directory.name.startswith(CACHED):
+            repo = CachedRepo(directory.parent, directory.name[len(CACHED) :].replace("--", "/"))
+            directory = repo.snapshot(spec.model_files) or directory
         missing = _missing(directory, needs)
         if missing or not directory.is_dir():
             fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"

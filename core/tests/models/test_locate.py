@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from huggingface_hub import snapshot_download
 import pytest
 
@@ -29,6 +32,24 @@ def directory(tmp_path):
 def test_a_local_directory_is_used_as_it_is(spec, directory):
     """A directory with the needed files is the model; the network is not used."""
     assert locate(str(directory), spec=spec) == directory
+
+
+@pytest.mark.usefixtures("no_network")
+def test_the_folder_of_a_repository_in_a_cache_is_its_snapshot(spec, lay_out):
+    """A path copied from a cache names the folder above the model's files."""
+    snapshot = lay_out(FILES)
+
+    assert locate(str(snapshot.parent.parent), spec=spec) == snapshot
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such names")
+def test_a_path_that_is_not_utf_8_is_one_line(spec, tmp_path):
+    """Engines open files by UTF-8 names, and fail on others with an internal error."""
+    ref = f"{tmp_path}/{os.fsdecode(bytes([0xFF]))}"
+
+    with pytest.raises(ModelNotFoundError, match=r"udcff: the directory .* not UTF-8") as caught:
+        locate(ref, spec=spec)
+    assert str(caught.value).isprintable()
 
 
 def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, monkeypatch):

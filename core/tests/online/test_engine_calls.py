@@ -5,11 +5,13 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from wlk_core import BackendError
 from wlk_core.online.engine_calls import BATCHES_WITHOUT_WAIT, MAX_BATCH, EngineBatches
 from wlk_core.plugins import EngineCalls
 
@@ -46,6 +48,20 @@ def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:
 
     assert calls.count == 8000
     assert sorted(numbers) == list(range(1, 8001))
+
+
+@pytest.mark.parametrize("is_batching", [False, True])
+def test_a_call_in_a_forked_process_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch, *, is_batching: bool
+) -> None:
+    """An engine's threads are missing there, so that it would never answer."""
+    calls = EngineCalls(is_batching=is_batching)
+    engine = calls.wrap_batch(lambda texts: [len(text) for text in texts])
+    assert engine("a") == 1
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+
+    with pytest.raises(BackendError, match="does not run in one forked from it; load it after"):
+        engine("a")
 
 
 def test_an_intercepted_call_can_fail_or_have_another_answer(calls: EngineCalls) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial, wraps
+import os
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -78,6 +79,7 @@ class EngineCalls:
         self.is_batching = is_batching
         self.count = 0  #: the calls so far, of all streams and of `warmup`, failed ones included
         self._counting = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def batch_count(self) -> int:
@@ -146,6 +148,12 @@ class EngineCalls:
         return self.intercept(EngineRun(numbers=numbers, answer=answer, cut=cut))
 
     def _next_number(self) -> int:
+        # Engines have threads, which a fork does not copy: a call would wait for them forever.
+        if os.getpid() != self._process:
+            raise BackendError(
+                f"the model was loaded in process {self._process} and does not run in one forked "
+                "from it; load it after the fork, or start processes with the method spawn"
+            )
         with self._counting:
             self.count += 1
             return self.count

@@ -54,9 +54,18 @@ def test_a_configuration_that_does_not_fit_is_named(checkpoint, file, values, me
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda w: w.pop("encoder.layers.1.conv.norm.weight"), r"lack encoder\S+norm\.weight;"),
-        (lambda w: w.update({"joint.head.bias": torch.zeros(5)}), r"the shape \(5,\), expected"),
-        (lambda w: w.update({"decoder.lstm.bias_hh_l1": torch.zeros(5)}), "not declare decoder"),
+        (
+            lambda w: w.pop("encoder.layers.1.conv.norm.weight"),
+            r"1 missing \(encoder\S+norm\.weight\);",
+        ),
+        (
+            lambda w: w.update({"joint.head.bias": torch.zeros(5)}),
+            r"1 of another shape \(joint\.head\.bias has \(5,\), expected",
+        ),
+        (
+            lambda w: w.update({"decoder.lstm.bias_hh_l1": torch.zeros(5)}),
+            r"1 unknown \(decoder\.lstm",
+        ),
     ],
     ids=["missing", "another size", "too many"],
 )

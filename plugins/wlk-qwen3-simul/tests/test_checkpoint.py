@@ -93,7 +93,9 @@ def test_a_device_without_enough_memory_is_named(checkpoint, monkeypatch):
 
     with pytest.raises(RuntimeError, match=r"^device lost$"):
         load_torch(checkpoint)
-    with pytest.raises(BackendUnavailable, match=r"GB of memory.*; choose a smaller model"):
+    with pytest.raises(
+        BackendUnavailable, match=r"GB of memory.*; choose dtype=bfloat16, a smaller model"
+    ):
         load_torch(checkpoint)
 
 
@@ -221,5 +223,5 @@ def test_a_checkpoint_declares_its_config(tmp_path):
     checkpoint = Checkpoint.read(tmp_path, name="own")
 
     assert checkpoint.languages == ("en", "de")
-    assert checkpoint.compute_type == "bfloat16"
+    assert checkpoint.dtype == "bfloat16"
     assert checkpoint.buffer_seconds == 16.0

@@ -132,14 +132,14 @@ def write_checkpoint(directory, *, seed=0, layout="original"):
     # Slow to import, and missing in some environments.
     from safetensors.torch import save_file  # noqa: PLC0415
     import torch  # noqa: PLC0415
-    from transformers import Qwen3ASRForConditionalGeneration  # noqa: PLC0415
+    from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration  # noqa: PLC0415
 
-    from wlk_qwen3_simul.torch.checkpoint import read_config  # noqa: PLC0415
+    from wlk_qwen3_simul.torch.checkpoint import read_fields  # noqa: PLC0415
 
     directory.mkdir(parents=True, exist_ok=True)
     size = write_tokenizer(directory)
     write_config(directory, size)
-    config = read_config(directory)
+    config = Qwen3ASRConfig.from_dict(read_fields(directory))
     model = Qwen3ASRForConditionalGeneration(config)
     drawn = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -45,13 +45,13 @@ def test_another_layout_is_named(checkpoint, config, message):
     [
         (
             lambda weights: weights.pop("audio_tower.layers.1.mlp.up_proj.weight"),
-            r"lacks .*up_proj\.weight;",
+            r"1 missing \(.*up_proj\.weight\);",
         ),
         (
             lambda weights: weights.update(
                 {"language_model.model.layers.0.input_layernorm.weight": torch.zeros(5)}
             ),
-            r"norm\.weight has the shape \(5,\), expected",
+            r"norm\.weight has \(5,\), expected",
         ),
     ],
     ids=["missing", "another size"],

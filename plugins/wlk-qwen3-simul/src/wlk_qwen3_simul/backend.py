@@ -46,10 +46,10 @@ def loaded_backend(
     *,
     text_config: Any,
     alignment_heads: str | None,
-    open_network: Callable[[tuple[tuple[int, int], ...]], Network],
+    open_network: Callable[..., Network],
 ) -> LoadedBackend[Engine]:
     """
-    Return the backend around a loaded model; *open_network* builds the network for its heads.
+    Return the backend around a loaded model; *open_network* takes its alignment heads.
 
     If the alignment heads of the model are unknown, those of the published model of the same size
     are used, with a warning.
@@ -75,7 +75,7 @@ def loaded_backend(
             DETECT_COMMAND,
         )
     engine = Engine(
-        network=open_network(alignment.pairs),
+        network=open_network(alignment_heads=alignment.pairs),
         vocabulary=Vocabulary.read(checkpoint.directory),
         checkpoint=checkpoint,
         by_self=alignment.row == "self",

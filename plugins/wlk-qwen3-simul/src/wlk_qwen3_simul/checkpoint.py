@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from wlk_core.plugins import locate
 from wlk_frameworks.checkpoints import read_json_table
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import DIGITS
-
-if TYPE_CHECKING:
-    from wlk_core.plugins import BackendSpec
 
 BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
@@ -31,7 +27,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         name: a size, a repository or a directory.
         directory: where its files are.
         languages: those it was trained for; None for all languages of Qwen3-ASR.
-        compute_type: the number format it needs.
+        dtype: the number format it needs, its `compute_type`.
         buffer_seconds: the buffer length at which it is most accurate.
 
     """
@@ -39,14 +35,10 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     name: str = ""
     directory: Path = Path()
     languages: Annotated[tuple[_Language, ...], Meta(min_length=1)] | None = None
-    compute_type: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = msgspec.field(
+        default="auto", name="compute_type"
+    )
     buffer_seconds: Annotated[float, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] = BUFFER_SECONDS
-
-    @classmethod
-    def find(cls, model: str, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
-        """Return the checkpoint of *model*, pulled if need be; raises ModelNotFoundError."""
-        directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
-        return cls.read(directory, name=model)
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:

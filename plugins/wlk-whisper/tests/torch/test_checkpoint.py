@@ -53,7 +53,7 @@ def test_sharded_weights_are_one_model(copied):
         save_file({name: state[name] for name in some}, copied / file)
         weight_map |= dict.fromkeys(some, file)
     (copied / "model.safetensors").unlink()
-    index = {"weight_map": weight_map}
+    index = {"metadata": {}, "weight_map": weight_map}
     (copied / "model.safetensors.index.json").write_text(json.dumps(index))
 
     assert text_of(str(copied)) == text_of("digits")

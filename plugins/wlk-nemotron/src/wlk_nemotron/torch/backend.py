@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers import NemotronAsrStreamingFeatureExtractor
-
-from wlk_core.plugins import locate
-from wlk_frameworks.torch import choose_device, choose_dtype
+from wlk_frameworks.transformers import find_and_load
 from wlk_nemotron.backend import loaded_backend
 from wlk_nemotron.checkpoint import CheckpointConfig
 from wlk_nemotron.torch.network import NemotronEngine
@@ -21,36 +16,16 @@ if TYPE_CHECKING:
 
 BUNDLED = {"digits": Path(__file__).parents[1] / "digits"}
 
-logger = logging.getLogger(__name__)
 
-
-def load(
-    spec: BackendSpec,
-    model: str,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    cache_dir: str | None = None,
-) -> Backend:
-    """
-    Find *model* and load it.
-
-    `dtype` "auto" is the checkpoint's own, or the default of `choose_dtype` if it declares none.
-
-    Raises:
-        ModelNotFoundError: the model is missing, or not a Nemotron ASR model of transformers.
-        BackendUnavailable: the device is missing, or has too little memory.
-
-    """
-    directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir, needs=())
-    checkpoint = CheckpointConfig.read(directory, name=model)
-    torch_device = choose_device(device)
-    torch_dtype = choose_dtype(
-        dtype, device=torch_device, declared=checkpoint.dtype, accelerated=torch.bfloat16
+def load(spec: BackendSpec, model: str, **options: Any) -> Backend:
+    """Load *model*; raises as `find_and_load`, whose *options* are those of the spec."""
+    checkpoint, (network, extractor) = find_and_load(
+        spec,
+        model,
+        bundled=BUNDLED,
+        read=CheckpointConfig.read,
+        load_model=load_model,
+        needs=(),  # the reader names what it found instead
+        **options,
     )
-    loaded = load_model(directory, torch_device, torch_dtype)
-    extractor = NemotronAsrStreamingFeatureExtractor.from_pretrained(
-        directory, local_files_only=True
-    )
-    logger.info("%s runs in %s on %s", model, torch_dtype, torch_device)
-    return loaded_backend(spec, NemotronEngine(loaded, extractor, checkpoint))
+    return loaded_backend(spec, NemotronEngine(network, extractor, checkpoint))

@@ -1,28 +1,22 @@
-"""Load a checkpoint with transformers, and refuse one that is incomplete or damaged."""
+"""Load the weights and the feature extractor of a checkpoint with transformers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers import Nemotron3_5AsrForRNNT, NemotronAsrStreamingForRNNT
-
-from wlk_core.errors import ModelNotFoundError
-from wlk_core.untrusted import reason
-from wlk_frameworks.checkpoints import (
-    LayerCount,
-    TensorSize,
-    check_sizes,
-    read_json_table,
-    read_safetensors_headers,
-    weight_names,
+from transformers import (
+    Nemotron3_5AsrForRNNT,
+    NemotronAsrStreamingFeatureExtractor,
+    NemotronAsrStreamingForRNNT,
 )
-from wlk_frameworks.memory import out_of_memory, require_memory
-from wlk_frameworks.torch import available_memory
-from wlk_frameworks.transformers import quiet_loading
+
+from wlk_frameworks.checkpoints import LayerCount, TensorSize, check_sizes, read_json_table
+from wlk_frameworks.transformers import load_checked
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import torch
 
 CLASSES: dict[str, Any] = {
     "nemotron3_5_asr": Nemotron3_5AsrForRNNT,
@@ -46,63 +40,20 @@ SIZES = (
 )
 
 
-def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any:
-    """
-    Load a Nemotron ASR model for inference.
-
-    Raises:
-        ModelNotFoundError: the files are damaged, or their weights do not fit the model.
-        BackendUnavailable: the model does not fit into memory.
-
-    """
-    name = f"{directory} in {str(dtype).removeprefix('torch.')}"
-    smaller = "" if dtype.itemsize < torch.float32.itemsize else "dtype=bfloat16 or "
-    remedy = f"choose {smaller}another device"
-    tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
-    needed = sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
-    available = available_memory(device)
-    require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
+def load_model(directory: Path, *, device: torch.device, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Return a Nemotron ASR model and its feature extractor; raises as `load_checked`."""
     path = directory / "config.json"
     table = read_json_table(path)
-    check_sizes(table, SIZES, tensors, path=path)
-    try:
-        with quiet_loading():
-            model, report = CLASSES[table["model_type"]].from_pretrained(
-                directory,
-                dtype=dtype,
-                local_files_only=True,
-                output_loading_info=True,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,  # _check_complete reports them in one line
-            )
-        model = model.to(device)
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise out_of_memory(
-            name, needed=needed, available=available, device=device.type, remedy=remedy
-        ) from error
-    except Exception as error:
-        raise ModelNotFoundError(
-            f"{directory} could not be loaded as a Nemotron ASR model: {reason(error)}; "
-            "convert or pull it again"
-        ) from error
-    _check_complete(directory, report)
-    return model.eval().requires_grad_(False)
-
-
-def _check_complete(directory: Path, report: dict[str, Any]) -> None:
-    """Refuse weights that do not fit: transformers fills gaps at random, and drops the rest."""
-    missing, mismatched = sorted(report["missing_keys"]), sorted(report["mismatched_keys"])
-    unexpected = sorted(report["unexpected_keys"])
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        fault = f"they lack {missing[0]}{more}"
-    elif mismatched:
-        name, shape, expected = mismatched[0]
-        fault = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
-    elif unexpected:
-        fault = f"config.json does not declare {unexpected[0]}"
-    else:
-        return
-    raise ModelNotFoundError(
-        f"the weights in {directory} do not fit the model: {fault}; pull the model again"
+    model = load_checked(
+        CLASSES[table["model_type"]],
+        directory,
+        table,
+        kind="a Nemotron ASR model",
+        check=lambda config, tensors: check_sizes(config, SIZES, tensors, path=path),
+        device=device,
+        dtype=dtype,
     )
+    extractor = NemotronAsrStreamingFeatureExtractor.from_pretrained(
+        directory, local_files_only=True
+    )
+    return model, extractor

@@ -6,9 +6,10 @@ from functools import partial
 import logging
 from typing import TYPE_CHECKING
 
+from wlk_core.plugins import locate
 from wlk_frameworks.mlx import choose_dtype, shared_stream
 from wlk_qwen3_simul.backend import loaded_backend
-from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
 from wlk_qwen3_simul.mlx.checkpoint import is_quantized, load_model
 from wlk_qwen3_simul.mlx.network import MlxNetwork
 
@@ -40,18 +41,17 @@ def load(
 
     """
     stream = shared_stream(device, install_hint=GPU_COMMAND)
-    checkpoint = Checkpoint.find(model, spec=spec, cache_dir=cache_dir)
-    chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=checkpoint.compute_type)
-    if is_quantized(checkpoint.directory):
+    directory = locate(model, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
+    checkpoint = Checkpoint.read(directory, name=model)
+    chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=checkpoint.dtype)
+    if is_quantized(directory):
         stream.warn_of_quantized(checkpoint.name)
-    loaded = stream.load(partial(load_model, checkpoint.directory, dtype=chosen))
+    loaded = stream.load(partial(load_model, directory, dtype=chosen))
     logger.info("%s runs in %s on %s", checkpoint.name, chosen, stream.device)
     return loaded_backend(
         spec,
         checkpoint,
         text_config=loaded.config.text_config,
         alignment_heads=alignment_heads,
-        open_network=lambda heads: MlxNetwork(
-            loaded, alignment_heads=heads, stream=stream, dtype=chosen
-        ),
+        open_network=partial(MlxNetwork, loaded, stream=stream, dtype=chosen),
     )

@@ -187,3 +187,24 @@ class SupportsCatchUp(Protocol):
     def end_catch_up(self) -> None:
         """Decode as usual again; may be called again."""
         ...
+
+
+@runtime_checkable
+class SupportsPreparedFlush(Protocol):
+    """
+    An online processor that can decode the end of an utterance before it is known to be the end.
+
+    A session calls `prepare_flush` in the first moments of quiet.  If speech goes on, the work was
+    in vain; if the quiet lasts, the flush returns the words at once.
+    """
+
+    def prepare_flush(self) -> None:
+        """
+        Decode what a flush would decode now, and keep the result for it.
+
+        Nothing is committed, and neither the hypothesis nor `processed_up_to` changes.  The next
+        flush returns exactly what it would have returned without this call.  Audio inserted in
+        between makes the kept result useless.  A failure counts as that of any other call, which
+        changes nothing and can be repeated.
+        """
+        ...

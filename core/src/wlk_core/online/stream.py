@@ -23,7 +23,13 @@ from wlk_core.errors import (
 from wlk_core.online.engine_calls import engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import PROMPT_TAIL_CHARACTERS, TranscriptBuilder, Utterance
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsCatchUp
+from wlk_core.processor import (
+    MAX_RETRIES,
+    SAMPLE_RATE,
+    StreamStats,
+    SupportsCatchUp,
+    SupportsPreparedFlush,
+)
 from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 from wlk_core.untrusted import real_number, reason, shown
 
@@ -97,6 +103,14 @@ class OnlineStream:
         """Decode as usual again; see SupportsCatchUp."""
         if isinstance(self._recognizer, SupportsCatchUp):
             self._recognizer.end_catch_up()
+
+    def prepare_flush(self) -> None:
+        """Decode what a flush would decode, if nothing is due before; see SupportsPreparedFlush."""
+        with self._exclusive_call():
+            if not self.has_backlog and isinstance(self._recognizer, SupportsPreparedFlush):
+                with self._engine_attempt():
+                    self._recognizer.prepare_flush()
+                self._update_stats()
 
     @property
     def has_backlog(self) -> bool:
@@ -215,16 +229,21 @@ class OnlineStream:
             self._input.take()
         self._fed_time = self._input.taken_end
 
-    def _step(self, *, is_last: bool) -> Step | None:
+    @contextmanager
+    def _engine_attempt(self) -> Iterator[None]:
         began = perf_counter()
         try:
-            # The recognizer does not repeat a step that succeeded, so its words are kept until they
-            # are committed: an interrupt in between loses none.
-            step = self._decoded = self._decoded or self._recognizer.step(is_last=is_last)
+            yield
         except Exception as error:
             raise self._failure(error) from error
         finally:
             self._busy_seconds += perf_counter() - began
+
+    def _step(self, *, is_last: bool) -> Step | None:
+        with self._engine_attempt():
+            # The recognizer does not repeat a step that succeeded, so its words are kept until they
+            # are committed: an interrupt in between loses none.
+            step = self._decoded = self._decoded or self._recognizer.step(is_last=is_last)
         self._update_stats()
         if step is None:
             return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import attrs
+
 from wlk_core.online.recognizer import Step, StreamLanguage
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.audio_buffer import REMAINDER_SECONDS, SEARCH_SECONDS, AudioBuffer
@@ -133,6 +135,18 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         """Decode at every tick again."""
         self._catches_up = False
 
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the utterance, which makes a prepared flush useless."""
+        super().feed(audio)
+        self._prepared = None
+
+    def prepare_flush(self) -> None:
+        """Decode the end of the utterance and keep the answer for the last step of a flush."""
+        if self._prepared is None and self._has_rest:
+            answer, language = self._decode_window(self._audio.end, is_last=True)
+            self.work += answer.work
+            self._prepared = attrs.evolve(answer, work=WorkCounters()), language
+
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""
         end_sample = self._processed - self._processed % self._tick + self._tick
@@ -143,7 +157,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
             return self._decode_to(end_sample, is_last=False)
         if not is_last:
             return None
-        if self._processed < self._audio.end or (self.hypothesis and self._language.holds_words):
+        if self._has_rest:
             return self._decode_to(self._audio.end, is_last=True)
         if not self.hypothesis:
             return None
@@ -161,16 +175,29 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self._dropped_end = 0.0  # seconds; the end of the last word that became prompt
         self._was_quiet = False  # the last hypothesis contained no new word
         self._detected: str | None = None  # the language of the hypothesis
+        # The answer of the last step of a flush, if it was prepared and no audio came since.
+        self._prepared: tuple[Any, StreamLanguage] | None = None
 
-    def _decode_to(self, end_sample: int, *, is_last: bool) -> Step:
-        # Nothing changes until the answer has been read, so that a failed step can be repeated.
-        seconds, end = (end_sample - self._audio.start) / SAMPLE_RATE, end_sample / SAMPLE_RATE
-        answer, language = self._language.decode(
+    @property
+    def _has_rest(self) -> bool:
+        """Whether the last step of a flush would call the engine."""
+        is_held = bool(self.hypothesis) and self._language.holds_words
+        return self._processed < self._audio.end or is_held
+
+    def _decode_window(self, end_sample: int, *, is_last: bool) -> tuple[Any, StreamLanguage]:
+        seconds = (end_sample - self._audio.start) / SAMPLE_RATE
+        return self._language.decode(
             self._engine_call(end_sample, is_last=is_last),
             self._prompt.strip(),
             speech_seconds=lambda answer: seconds - answer.words[0].start,
             is_last=is_last,
         )
+
+    def _decode_to(self, end_sample: int, *, is_last: bool) -> Step:
+        # Nothing changes until the answer has been read, so that a failed step can be repeated.
+        seconds, end = (end_sample - self._audio.start) / SAMPLE_RATE, end_sample / SAMPLE_RATE
+        prepared = self._prepared if is_last else None
+        answer, language = prepared or self._decode_window(end_sample, is_last=is_last)
         fresh = self._new_words(answer.words, end_sample)
         if is_last:
             count = len(fresh)
@@ -185,6 +212,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self.work += answer.work
         if language.is_change(self._language):
             self._prompt = ""  # it is in another language
+        self._prepared = None
         self._processed = end_sample
         self._extend_prefix(fresh[:count])
         count += self._limit_window(fresh[count:], is_quiet=not fresh)

@@ -97,6 +97,8 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
     # Whether the engine is forced to begin with the prefix; otherwise it transcribes it again.  The
     # boundary between old and new words depends on it: see _commit_boundary and _cut_boundary.
     _prefix_is_forced: ClassVar[bool]
+    # The answer of the last step of a flush, if it was prepared and no audio came since.
+    _prepared: tuple[Any, StreamLanguage] | None
 
     def __init__(
         self,
@@ -175,8 +177,7 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         self._dropped_end = 0.0  # seconds; the end of the last word that became prompt
         self._was_quiet = False  # the last hypothesis contained no new word
         self._detected: str | None = None  # the language of the hypothesis
-        # The answer of the last step of a flush, if it was prepared and no audio came since.
-        self._prepared: tuple[Any, StreamLanguage] | None = None
+        self._prepared = None
 
     @property
     def _has_rest(self) -> bool:

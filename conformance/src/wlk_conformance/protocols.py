@@ -57,12 +57,15 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from wlk_live.session import Event
     from wlk_serve.protocols import Message, StreamOptions
 
 _BLOCKS = 10  # blocks per second; each is a word or silence
 _PAUSE_BLOCKS = 8  # blocks of silence that end an utterance
 _LOUD = 1000  # each sample of word n is this + n
+_FULL_SCALE = 32_768  # of 16 bits
 _COUNT = 12
 _WORDS = [f"w{word}" for word in range(_COUNT)]
 #: The model of played sessions, which takes a prompt and recognises English and German.
@@ -93,7 +96,7 @@ class PlayedStream:
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
         self.is_closed = False
-        self._data = bytearray()
+        self._audio: list[float] = []
         self._blocks = 0
         self._silence = _PAUSE_BLOCKS
         self._pending: tuple[ASRToken, ...] = ()
@@ -103,13 +106,13 @@ class PlayedStream:
     def _now(self) -> float:
         return self._blocks / _BLOCKS
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, audio: NDArray[np.float32]) -> None:
         """Take audio; a word is committed when the next word or a pause has followed it."""
-        self._data += data
-        size = 2 * (self.options.rate // _BLOCKS)
-        while len(self._data) >= size:
-            word = int(np.frombuffer(bytes(self._data[:2]), "<i2")[0]) - _LOUD
-            del self._data[:size]
+        self._audio += audio.tolist()
+        size = self.options.rate // _BLOCKS
+        while len(self._audio) >= size:
+            word = round(self._audio[0] * _FULL_SCALE) - _LOUD
+            del self._audio[:size]
             start = self._now
             self._blocks += 1
             if word < 0:
@@ -193,10 +196,10 @@ class SilentStream:
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        """Return a method that notes its calls, with audio as a number of bytes."""
+        """Return a method that notes its calls, with audio as a number of samples."""
 
-        def call(*arguments: str | bytes) -> None:
-            noted = (len(each) if isinstance(each, bytes) else each for each in arguments)
+        def call(*arguments: str | NDArray[np.float32]) -> None:
+            noted = (each if isinstance(each, str) else len(each) for each in arguments)
             self.calls.append((name, *noted))
 
         return call

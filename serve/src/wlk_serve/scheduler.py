@@ -371,7 +371,13 @@ class Scheduler:
             began = self._stepping[attachment] = self.clock()
         ended = began
         try:
-            events = _step(attachment.session)
+            try:
+                events = attachment.session.step()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                _LOGGER.warning("a session failed", exc_info=True)
+                events = attachment.session.fail(as_failure(error))
             ended = self.clock()
             if not attachment.is_detached:  # before another thread can step the session
                 self._report(attachment, events)
@@ -406,14 +412,3 @@ class Scheduler:
             attachment.group.has_work.notify_all()  # idle threads wait no longer than until then
         else:
             self.enqueue(attachment)
-
-
-def _step(session: Stepped) -> list[Event]:
-    """Run a step; if the session fails, end it."""
-    try:
-        return session.step()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        _LOGGER.warning("a session failed", exc_info=True)
-        return session.fail(as_failure(error))

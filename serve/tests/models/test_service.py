@@ -115,9 +115,8 @@ def test_the_owner_of_a_stream_learns_of_steps_without_words(service, backend):
     stepped = threading.Event()
 
     async def run():
-        stream = await service.open_stream(CONFIG, nothing)
-        stream.after_step = stepped.set
-        stream.receive(bytes(3200))
+        stream = await service.open_stream(CONFIG, nothing, after_step=stepped.set)
+        stream.receive(np.zeros(1600, np.float32))
         woken = await asyncio.to_thread(stepped.wait, WAIT)
         stream.close()
         return woken

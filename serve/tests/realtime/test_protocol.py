@@ -275,6 +275,6 @@ def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, pr
     assert (
         error["error"]["type"], error["error"]["code"],
     ) == ("rate_limit_error", "rate_limit_exceeded")  # fmt: skip
-    assert streams[3].calls[:2] == [("receive", 48_000)] * 2
+    assert streams[3].calls[:2] == [("receive", 24_000)] * 2
     assert updated["session"]["audio"]["input"]["transcription"]["language"] == "en"
     assert len(streams) == 4

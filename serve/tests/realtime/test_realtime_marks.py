@@ -41,7 +41,7 @@ def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, 
 
     assert not streams[0].options.leaves_out_pauses
     assert updated["session"]["audio"]["input"]["format"] == FORMAT
-    assert streams[0].calls == [("receive", 64_000), ("mark", "a")]
+    assert streams[0].calls == [("receive", 16_000), ("mark", "a")]
     a, b = [message for message in messages if message["type"] == "wlk.marked"]
     assert (a["id"], a["processed_up_to"], a["stable_up_to"]) == ("a", 1.0, 0.5)
     assert [(record["start"], record["text"], record["probability"]) for record in a["tokens"]] == [

@@ -30,7 +30,7 @@ class Opener:
     make: object
     begun: list = attrs.field(factory=list)  # a future for each opening
 
-    async def open_stream(self, config, _on_events):
+    async def open_stream(self, config, _on_events, **_calls):
         """Return the stream, once the test releases it."""
         self.begun.append(asyncio.get_running_loop().create_future())
         await self.begun[-1]
@@ -54,8 +54,10 @@ def open_session(card, open_stream, monkeypatch):
     """Return a function that opens a Realtime session over streams that record their calls."""
     monkeypatch.setattr("wlk_serve.sessions.session._OPENING_SECONDS", 0)
 
-    async def open_at_once(settings, _on_events):
-        return open_stream(settings)
+    async def open_at_once(settings, _on_events, *, after_step):
+        stream = open_stream(settings)
+        stream.after_step = after_step
+        return stream
 
     def open_session(*, open_stream=open_at_once, is_resumable=False, **calls):
         service = SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream)

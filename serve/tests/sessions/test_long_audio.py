@@ -16,7 +16,7 @@ from wlk_serve.protocols import SessionAudio, StreamOptions
 from .conftest import SECOND, turns
 
 COMMIT = '{"type": "input_audio_buffer.commit"}'
-PART = ("receive", 48_000)
+PART = ("receive", 24_000)
 LONG = json.dumps({"type": "input_audio_buffer.append", "audio": 3 * SECOND, "event_id": "long"})
 
 
@@ -24,7 +24,7 @@ LONG = json.dumps({"type": "input_audio_buffer.append", "audio": 3 * SECOND, "ev
 def run(open_session, open_stream):
     """Return a function that receives messages and calls `interrupt` after the first part."""
 
-    async def open_idle(settings, _on_events):
+    async def open_idle(settings, _on_events, **_calls):
         stream = open_stream(settings)
         stream.backlog_seconds = 0.0
         return stream
@@ -110,7 +110,7 @@ def test_a_refusal_costs_no_part_of_a_sample(open_stream):
     audio.open(stream := open_stream(audio.options))
     audio.proceed()
 
-    assert (audio.samples, stream.calls) == (2, [("receive", 4)])
+    assert (audio.samples, stream.calls) == (2, [("receive", 2)])
 
 
 def test_what_a_protocol_raises_is_its_answer(open_session):
@@ -119,7 +119,7 @@ def test_what_a_protocol_raises_is_its_answer(open_session):
     async def run():
         session = open_session()
         session._protocol.receive = lambda data: session.audio.append(data) or []
-        session.audio.options = StreamOptions(encoding="f32le")
+        session.audio.change(StreamOptions(encoding="f32le"))
         queue = session.begin()
         await session.receive(queue, np.full(4, np.nan, dtype=np.float32).tobytes())
         return [json.loads(text) for _, text in queue._messages]
@@ -140,7 +140,7 @@ def test_live_audio_is_received_at_once_and_a_recording_in_parts(open_stream, mo
         audio.proceed()
 
     sizes = [size for _, size in stream.calls]
-    assert sizes == [64_000, 8_000, 8_000, 8_000, 8_000, 64_000]
+    assert sizes == [32_000, 4_000, 4_000, 4_000, 4_000, 32_000]
 
 
 @pytest.mark.parametrize(("took", "seconds"), [(0.001, 0.0), (0.02, 0.04), (3600.0, 0.1)])

@@ -56,7 +56,7 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, str
 
     assert asyncio.run(run()) == (True, 48_000)
     (stream,) = streams
-    assert stream.calls == [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)]
+    assert stream.calls == [("receive", 24_000), ("receive", 24_000), ("commit",), ("close",)]
 
 
 def test_a_large_message_waits_for_its_turn_and_a_small_one_does_not(
@@ -97,7 +97,7 @@ def test_settings_that_change_while_a_stream_opens_are_those_of_the_audio(
     asyncio.run(run())
     old, new = streams
     assert old.calls == [("close",)]
-    assert new.calls == [("receive", 48_000), ("close",)]
+    assert new.calls == [("receive", 24_000), ("close",)]
 
 
 def test_a_session_that_ends_while_it_waits_opens_no_stream(open_session, opener, monkeypatch):

@@ -34,6 +34,11 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
 }
 
 
+def sample_bytes(encoding: Encoding) -> int:
+    """Return the size of a sample in bytes."""
+    return _SAMPLE_TYPES[encoding].itemsize
+
+
 @cache
 def _g711_table(encoding: Encoding) -> NDArray[np.float32]:
     """Return the sample in [-1, 1] for each of the 256 codes of G.711."""

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import attrs
+import numpy as np
 
 from wlk_core.errors import OptionError, WLKError
 from wlk_core.options import OptionValues
@@ -21,7 +22,8 @@ from wlk_live.session import End, Failure, Session
 from wlk_live.vad import silence_gate
 from wlk_serve.blocking_work import BlockingWork
 from wlk_serve.errors import RequestError, as_failure
-from wlk_serve.models.stream import RecordingSession, ServedStream
+from wlk_serve.models.served_stream import ServedStream
+from wlk_serve.models.stream import RecordingSession
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.protocols.card import ModelCard
 from wlk_serve.protocols.options import StreamOptions
@@ -186,10 +188,13 @@ class Service:
         options: StreamOptions,
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
+        after_step: Callable[[], object] = lambda: None,
         is_annotated: bool = True,
     ) -> ServedStream:
         """
         Open a session whose events are passed to *on_events* in the running event loop.
+
+        *after_step* is called after each of its steps, in the thread that ran it.
 
         The backend opens its stream in a thread, because it may have to wait, for example for
         another server.  A cancelled caller leaves nothing open.
@@ -213,12 +218,11 @@ class Service:
                 diarizer=self._annotator(parts, "diarizer") if is_annotated else None,
                 turn_detector=self._annotator(parts, "turn-detector") if has_turns else None,
                 translator=self._translator(parts, options),
-                encoding=options.encoding,
                 rate=options.rate,
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             )
 
-        return await self._open(make, on_events)
+        return await self._open(make, on_events, after_step=after_step)
 
     async def recognize(
         self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
@@ -262,6 +266,7 @@ class Service:
         make: Callable[[ExitStack], Session | RecordingSession],
         on_events: Callable[[ServedStream, list[Event]], object],
         *,
+        after_step: Callable[[], object] = lambda: None,
         is_background: bool = False,
     ) -> ServedStream:
         """Open the stream of the session that *make* creates; *make* gets a stack for its parts."""
@@ -278,7 +283,7 @@ class Service:
             attachment = self._scheduler.attach(
                 stream.session,
                 lambda events: loop.call_soon_threadsafe(on_events, stream, events),
-                after_step=lambda: stream.after_step(),  # noqa: PLW0108 -- its owner sets it later
+                after_step=after_step,
                 is_background=is_background,
             )
         except WLKError:
@@ -356,7 +361,7 @@ class Service:
         )
         event: Event | None = None
         try:
-            stream.receive(bytes(2 * round(_CANARY_SECONDS * SAMPLE_RATE)))
+            stream.receive(np.zeros(round(_CANARY_SECONDS * SAMPLE_RATE), np.float32))
             stream.end_audio()
             while not isinstance(event, End):
                 for event in await queue.get():

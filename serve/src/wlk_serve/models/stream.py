@@ -1,10 +1,8 @@
-"""Sessions of wlk_live for the scheduler: streams of sockets, and uploaded recordings."""
+"""A session of wlk_live that reads an uploaded recording, for the scheduler."""
 
 from __future__ import annotations
 
-from collections import deque
-import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -15,75 +13,12 @@ from wlk_serve.errors import RequestError, as_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from contextlib import ExitStack
 
     import numpy as np
     from numpy.typing import NDArray
 
     from wlk_live.session import Session
     from wlk_live.session.events import Event
-
-
-@attrs.define(eq=False)
-class ServedStream:
-    """
-    A session that a scheduler steps, and the *parts* to close with it.
-
-    The first call of `close` passes `release` to *close_later*, which calls it in a thread.
-    """
-
-    session: Any
-    parts: ExitStack
-    _close_later: Callable[[Callable[[], object]], object]
-    #: Tells the scheduler that the session has received something.
-    notify: Callable[[], object] = attrs.field(init=False, default=lambda: None)
-    #: Called after each step, in the thread that ran it.
-    after_step: Callable[[], object] = attrs.field(init=False, default=lambda: None)
-    #: Times of the commits whose endpoints have not come yet.
-    commit_times: deque[float] = attrs.field(init=False, factory=deque)
-    _is_closed: bool = attrs.field(init=False, default=False)
-
-    @property
-    def backlog_seconds(self) -> float:
-        """Seconds of audio received and not yet decoded."""
-        return 0.0 if self._is_closed else self.session.backlog_seconds
-
-    def receive(self, audio: bytes) -> None:
-        """Append audio."""
-        self.session.receive(audio)
-        self.notify()
-
-    def commit(self) -> None:
-        """End the utterance."""
-        self.session.commit()
-        self.commit_times.append(time.monotonic())
-        self.notify()
-
-    def mark(self, name: str) -> None:
-        """Request a `Marked` event once all audio so far is decoded."""
-        self.session.mark(name)
-        self.notify()
-
-    def end_audio(self) -> None:
-        """Declare that no more audio will come."""
-        self.session.end_audio()
-        self.notify()
-
-    def close(self) -> None:
-        """Drop audio that is not transcribed yet; a running engine call ends by itself."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._close_later(self.release)
-
-    def release(self) -> None:
-        """Close every part after the running step; an error of one is raised after the others."""
-        self._is_closed = True
-        try:
-            self.parts.close()
-        finally:
-            # This object is in reference cycles, which Python collects late, because it does not
-            # count the native memory of the model and of the detector.
-            del self.session, self.notify, self.after_step
 
 
 @attrs.define(eq=False)

@@ -106,6 +106,7 @@ class SessionFigures:
     audio_seconds: float = 0.0
     _state: str = ""
     _losses: int = 0
+    _samples: int = 0
     _began: float = attrs.field(init=False)
     _latencies: deque[float] = attrs.field(factory=lambda: deque(maxlen=_MAX_LATENCIES))
 
@@ -125,6 +126,13 @@ class SessionFigures:
 
     def add_audio(self, seconds: float) -> None:
         """Count received audio."""
+        self.audio_seconds += seconds
+        self.metrics.audio_seconds.labels(self._protocol).inc(seconds)
+
+    def count_audio(self, samples: int, rate: int) -> None:
+        """Count audio received since the last call; *samples* is the number since the beginning."""
+        seconds = (samples - self._samples) / rate
+        self._samples = samples
         self.audio_seconds += seconds
         self.metrics.audio_seconds.labels(self._protocol).inc(seconds)
 

@@ -7,14 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
-import numpy as np
 
-from wlk_core.audio import validate_audio
+from wlk_live.audio import PcmReader
 from wlk_live.session.events import End, Endpoint, Failure
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from wlk_live.session.events import Event
     from wlk_serve.protocols.options import StreamOptions
@@ -22,14 +24,13 @@ if TYPE_CHECKING:
 _MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at least 3 MB
 _WHOLE_SECONDS = 2  # audio up to this length, as live clients send it, is converted in one piece
 _PART_SECONDS = 0.25  # of longer audio, how much is converted in one turn of the event loop
-SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
 
 
 class AudioStream(Protocol):
     """What a session's audio asks of the stream that receives it."""
 
-    def receive(self, audio: bytes) -> None:
-        """Append audio."""
+    def receive(self, audio: NDArray[np.float32]) -> None:
+        """Append audio, at the rate of the stream's options."""
 
     def commit(self) -> None:
         """End the utterance."""
@@ -103,7 +104,7 @@ class SessionAudio:
         self.has_failed = False  #: whether a failure ended the session
         self._is_closed = False
         self._appended = 0  # samples, including those that wait for `proceed`
-        self._rest = b""  # the beginning of an incomplete sample
+        self._reader = PcmReader(options.encoding)
         self._waiting: deque[Callable[[], object]] = deque()  # actions for `proceed`
 
     @property
@@ -135,33 +136,50 @@ class SessionAudio:
     def change(self, options: StreamOptions) -> None:
         """Use *options* from now on; after the first audio, encoding and rate must not change."""
         if options != self.options:
+            if options.encoding != self.options.encoding:
+                self._reader = PcmReader(options.encoding)
             self.options = options
             self._end_segment()
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes) -> bool:
         """
-        Append one channel of audio, encoded as in the options; after the end it is dropped.
+        Append one channel of audio, encoded as in the options; return whether audio still counts.
 
-        An incomplete sample at the end is kept until the rest of it comes.
+        After the end or a failure it is dropped.  The beginning of a sample waits for its rest.
 
         Raises:
             RequestError: the audio needs one more stream than a session may have.
             AudioFormatError: it contains NaN or infinity; nothing was appended.
 
         """
-        data = self._rest + data
-        samples, rest = divmod(len(data), SAMPLE_BYTES[self.options.encoding])
-        whole = memoryview(data)[: len(data) - rest]
-        if self.options.encoding == "f32le":
-            validate_audio(np.frombuffer(whole, np.float32))
-        if samples and not self.is_ended:
-            self._when_open(partial(self._receive, whole))
-            self._appended += samples
-        self._rest = data[len(whole) :]
+        if self.is_ended or self.has_failed or self._is_closed:
+            return False
+        segment = self.open_segment
+        if segment is None:
+            self._check_count()
+        audio = self._reader.read(data)
+        if segment is None or self._waiting:
+            if len(audio):  # otherwise it would open a stream for nothing
+                self._waiting.append(partial(self._receive, audio))
+        elif len(audio) > _WHOLE_SECONDS * self.options.rate:
+            self._receive(audio)
+        elif len(audio):
+            segment.stream.receive(audio)
+            self.samples += len(audio)
+        self._appended += len(audio)
+        return True
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event once all audio so far is decoded; raises like `append`."""
-        self._when_open(lambda: self.segments[-1].stream.mark(name))
+        if self.is_ended:
+            return  # it would open another stream, which nothing would end
+        segment = self.open_segment
+        if segment is None:
+            self._check_count()
+        if segment is None or self._waiting:
+            self._waiting.append(lambda: self.segments[-1].stream.mark(name))
+        else:
+            segment.stream.mark(name)
 
     def commit(self) -> StreamSegment | None:
         """
@@ -239,7 +257,7 @@ class SessionAudio:
     def rewind(self) -> None:
         """Drop waiting actions and an incomplete sample: the client sends their audio again."""
         self.drop_waiting()
-        self._rest = b""
+        self._reader.clear()
 
     def events(self, stream: AudioStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
         """Add *events* of a stream; yield those that can be handled now, in order."""
@@ -257,16 +275,6 @@ class SessionAudio:
             segment.stream.close()
         self.segments.clear()
 
-    def _when_open(self, action: Callable[[], object]) -> None:
-        if self.is_ended:
-            return  # the action would open another stream, which nothing would end
-        if self.open_segment is None:
-            self._check_count()
-        elif not self._waiting:
-            action()
-            return
-        self._waiting.append(action)
-
     def _check_count(self) -> None:
         if len(self.segments) >= _MAX_SEGMENTS:
             raise RequestError(
@@ -277,16 +285,14 @@ class SessionAudio:
                 retry_after=1,
             )
 
-    def _receive(self, audio: memoryview) -> None:
-        size, rate = SAMPLE_BYTES[self.options.encoding], self.options.rate
-        rest = audio[:0]
-        if len(audio) > _WHOLE_SECONDS * rate * size:
-            part_bytes = round(_PART_SECONDS * rate) * size
-            audio, rest = audio[:part_bytes], audio[part_bytes:]
-        self.segments[-1].stream.receive(bytes(audio))
-        self.samples += len(audio) // size
-        if rest:
-            self._waiting.append(partial(self._receive, rest))
+    def _receive(self, audio: NDArray[np.float32]) -> None:
+        """Pass audio to the open stream; of longer audio the first part, and the rest waits."""
+        rate = self.options.rate
+        part = round(_PART_SECONDS * rate) if len(audio) > _WHOLE_SECONDS * rate else len(audio)
+        self.segments[-1].stream.receive(audio[:part])
+        self.samples += part
+        if part < len(audio):
+            self._waiting.append(partial(self._receive, audio[part:]))
 
     def _end_segment(self) -> None:
         self.take_waiting()

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from wlk_core.errors import WLKError
+from wlk_live.audio.pcm import sample_bytes
 from wlk_live.session.events import (
     Commit,
     End,
@@ -25,7 +26,6 @@ from wlk_live.session.events import (
 )
 from wlk_serve.errors import RequestError, as_request_error, converted, invalid
 from wlk_serve.protocols import SegmentEnd
-from wlk_serve.protocols.audio import SAMPLE_BYTES
 from wlk_serve.realtime.config import HYPOTHESIS, LOGPROBS, MARKS, RealtimeConfig, update_config
 from wlk_serve.realtime.items import Conversation
 
@@ -40,6 +40,16 @@ _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"
 _END = "wlk.end"  # announces that no more audio will come
+
+
+class _Append(msgspec.Struct, tag_field="type", tag=_APPEND):
+    """The message that most messages are, with its audio out of base64."""
+
+    audio: bytes
+    event_id: Any = None
+
+
+_APPENDS = msgspec.json.Decoder(_Append)
 
 
 @attrs.frozen
@@ -71,6 +81,7 @@ class RealtimeProtocol:
         self._card = info.card
         self._event_numbers = itertools.count(1)
         self._config = config
+        self._sample_bytes = sample_bytes(config.format.encoding)
         self._items = Conversation(info.id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
@@ -94,23 +105,19 @@ class RealtimeProtocol:
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply a message: JSON text, or binary audio after the first ``session.update``."""
-        self._event_id = None
         try:
-            if isinstance(data, bytes):
-                if not self._takes_binary:
-                    raise RequestError(
-                        "expected JSON; binary audio is accepted after a session.update",
-                        code="invalid_event",
-                    )
-                self._append(data)
-                return []
-            kind, fields = self._parse(data)
-            if kind == _APPEND:
-                self._append(fields.get("audio"))
-                return []
-            return self._out(list(self._apply(kind, fields)))
+            audio, fields = self._read(data)
+            if audio is None:
+                return self._out(list(self._apply(fields)))
+            size = self._sample_bytes
+            if len(audio) % size:
+                found = f"{len(audio)} bytes"
+                raise invalid("audio", f"in whole samples of {size} bytes", found)
+            if not self._audio.append(audio):
+                self._check_open()
         except WLKError as error:
             return self._out([_error(as_request_error(error), self._event_id)])
+        return []
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return an error message; while a client's message waits, it answers that message."""
@@ -138,8 +145,27 @@ class RealtimeProtocol:
                 cut.append({"type": "wlk.cut"})  # the audio may end in the middle of a word
         return self._out([*cut, *self._end()])
 
-    def _parse(self, text: str) -> tuple[str, Message]:
-        """Return the type of a message, which may be unknown, and its fields."""
+    def _read(self, data: str | bytes) -> tuple[bytes | None, Message]:
+        """Return the audio of an append, or None and the fields of another message."""
+        self._event_id = None
+        if isinstance(data, bytes):
+            if self._takes_binary:
+                return data, {}
+            raise RequestError(
+                "expected JSON; binary audio is accepted after a session.update",
+                code="invalid_event",
+            )
+        try:
+            append = _APPENDS.decode(data)
+        except (ValueError, RecursionError):  # another message, or a wrong append
+            fields = self._parse(data)
+            is_append = fields["type"] == _APPEND
+            return converted(fields.get("audio"), bytes, "audio") if is_append else None, fields
+        self._event_id = append.event_id if isinstance(append.event_id, str) else None
+        return append.audio, {}
+
+    def _parse(self, text: str) -> Message:
+        """Return the fields of a message, whose type may be unknown."""
         try:
             fields = msgspec.json.decode(text)
         except (ValueError, RecursionError):
@@ -155,29 +181,20 @@ class RealtimeProtocol:
         self._event_id = event_id if isinstance(event_id, str) else None
         if not isinstance(kind, str):
             raise invalid("type", "as a string", reprlib.repr(kind), code="invalid_event")
-        return kind, fields
+        return fields
 
-    def _append(self, encoded: object) -> None:
-        audio = converted(encoded, bytes, "audio")
-        size = SAMPLE_BYTES[self._config.format.encoding]
-        if len(audio) % size:
-            raise invalid("audio", f"in whole samples of {size} bytes", f"{len(audio)} bytes")
-        if self._takes_more():
-            self._audio.append(audio)
+    def _check_open(self) -> None:
+        """Raise RequestError if the client should know that its message came too late."""
+        if not self._was_ended:  # else no error: some clients would stop before the last words
+            raise RequestError("the session is over; connect again", code="session_expired")
 
-    def _takes_more(self) -> bool:
-        """Return whether messages still count; raise if the client should know that they do not."""
-        if not (self._audio.is_ended or self._audio.is_over):
-            return True
-        if self._was_ended:
-            return False  # no error: some clients would stop before the last words
-        raise RequestError("the session is over; connect again", code="session_expired")
-
-    def _apply(self, kind: str, fields: Message) -> Iterator[Message]:
+    def _apply(self, fields: Message) -> Iterator[Message]:
+        kind = fields["type"]
         if kind == _END:  # also if it comes again after a resume, or after the server's own end
             yield from self._end()
             return
-        if not self._takes_more():
+        if self._audio.is_ended or self._audio.is_over:
+            self._check_open()
             return
         match kind:
             case "session.update":
@@ -218,6 +235,7 @@ class RealtimeProtocol:
         elif old.turn_detection is not None and new.turn_detection is None:
             self._committed = self._audio.samples  # the end of the stream completes the open item
         self._config = new
+        self._sample_bytes = sample_bytes(new.format.encoding)
         self._takes_binary = True
         self._audio.change(options)  # the next audio may open another stream
         self._items.has_logprobs = LOGPROBS in new.include

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from wlk_live.session.events import Event
     from wlk_serve.admission import Limits
+    from wlk_serve.models.served_stream import ServedStream
     from wlk_serve.models.service import Service
-    from wlk_serve.models.stream import ServedStream
     from wlk_serve.protocols.routes import Message, Opening
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
@@ -100,7 +100,10 @@ class ClientSession:
     @property
     def backlog_seconds(self) -> float:
         """Seconds of audio received and not yet decoded."""
-        return sum(stream.backlog_seconds for stream in self._streams)
+        seconds = 0.0
+        for stream in self._streams:
+            seconds += stream.backlog_seconds
+        return seconds
 
     def begin(self) -> SendQueue:
         """Attach the first socket; return its queue."""
@@ -170,14 +173,14 @@ class ClientSession:
         async with self._service.blocking_work.turn() if is_large else nullcontext():
             if queue is not self._queue:
                 return  # the client sends it again through its new socket
-            before = self.audio.samples
             answers: list[Message] = []
             try:
                 answers.extend(self._protocol.receive(data))
             except WLKError as error:
                 answers.extend(self._protocol.refuse(as_request_error(error)))
-            self._put(answers)
-            self._count_audio(before)
+            if answers:
+                self._put(answers)
+            self.figures.count_audio(self.audio.samples, self.audio.options.rate)
             self._may_have_decoded.set()  # the message may have dropped audio
         if self.audio.is_waiting:
             await self._proceed(queue, is_blocking=is_large)
@@ -190,15 +193,11 @@ class ClientSession:
         """Yield to other tasks, and wait while too much is queued for the client or the model."""
         await asyncio.sleep(0)
         # TCP slows down a client that is not read.
-        while queue.is_crowded or self._is_behind:
+        while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:
             await queue.wait_for_room()
             self._may_have_decoded.clear()  # first, so that no step is missed
-            if self._is_behind:
+            if self.backlog_seconds > _MAX_WAITING_SECONDS:
                 await self._may_have_decoded.wait()
-
-    @property
-    def _is_behind(self) -> bool:
-        return self.backlog_seconds > _MAX_WAITING_SECONDS
 
     def _after_step(self) -> None:
         """Wake a socket that waits for steps; called in the threads that step the streams."""
@@ -215,9 +214,8 @@ class ClientSession:
                     continue
                 async with self._service.blocking_work.turn() if is_blocking else nullcontext():
                     if queue is self._queue:
-                        before = self.audio.samples
                         self.audio.proceed()
-                        self._count_audio(before)
+                        self.figures.count_audio(self.audio.samples, self.audio.options.rate)
                 if self.audio.is_waiting:
                     is_blocking = True
                     await self.give_way(queue)
@@ -227,17 +225,13 @@ class ClientSession:
                 if self.audio.drop_waiting():
                     self._put(self._protocol.end())
 
-    def _count_audio(self, before: int) -> None:
-        self.figures.add_audio((self.audio.samples - before) / self.audio.options.rate)
-
     async def _open_stream(self, queue: SendQueue) -> None:
         if (seconds := self._next_opening - self._loop.time()) > 0:
             await asyncio.sleep(seconds)
             return  # `_proceed` checks again: the session may have ended meanwhile
         self._next_opening = self._loop.time() + _OPENING_SECONDS
         options = self.audio.options
-        opened = await self._service.open_stream(options, self._handle)
-        opened.after_step = self._after_step
+        opened = await self._service.open_stream(options, self._handle, after_step=self._after_step)
         if queue is self._queue and self.audio.is_waiting and options == self.audio.options:
             self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
             self.audio.open(opened)
@@ -289,10 +283,9 @@ class ClientSession:
 
     def _finish(self) -> None:
         """End the audio before its client does, perhaps in the middle of a word."""
-        before = self.audio.samples
         with suppress(WLKError):  # the messages of the end already say that audio was dropped
             self.audio.take_waiting()
-        self._count_audio(before)
+        self.figures.count_audio(self.audio.samples, self.audio.options.rate)
         self.audio.drop_waiting()
         self._put(self._protocol.end())
         self._stop_if_over()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ASRToken
-from wlk_live.captions.segments import segments_from_tokens, srt_text, vtt_text
+from wlk_live.captions.segments import Layout, segments_from_tokens, srt_text, vtt_text
 
 from .cases import cases
 
@@ -51,7 +51,7 @@ def cues(text, form):
 def captions(drawn):
     """Return the captions of tokens, with times in milliseconds."""
     return [
-        (round(caption.start * 1000), round(caption.end * 1000), caption)
+        (round(caption.start * 1000), round(caption.shown_until * 1000), caption)
         for caption in segments_from_tokens(drawn)
     ]
 
@@ -75,7 +75,7 @@ def test_subtitles_are_read_back(drawn):
     srt, vtt = cues(srt_text(drawn), "srt"), cues(vtt_text(drawn), "webvtt")
     expected = captions(drawn)
     named = [
-        (start, end, letters(f"{'' if part.speaker is None else part.speaker}{part.text}"))
+        (start, end, letters(f"{Layout().voice(part.speaker)}{part.text}"))
         for start, end, part in expected
     ]
     spoken = [(start, end, letters(part.text)) for start, end, part in expected]

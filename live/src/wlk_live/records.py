@@ -7,23 +7,41 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, TranslatedText
     from wlk_live.captions.segments import Segment
 
 
-def token_record(token: ASRToken) -> dict[str, Any]:
-    """Return a token as a JSON record."""
+def speaker_name(speaker: int | str, names: Sequence[str] = ()) -> str:
+    """
+    Return the name of a speaker in every output: one of *names*, "Speaker 1" or the label itself.
+
+    A diarizer that knows no names numbers speakers from 0; *names* are those of these numbers.
+    """
+    if isinstance(speaker, str) or speaker < 0:
+        return str(speaker)
+    return names[speaker] if speaker < len(names) else f"Speaker {speaker + 1}"
+
+
+def _name_or_none(speaker: int | str | None, names: Sequence[str]) -> str | None:
+    return None if speaker is None else speaker_name(speaker, names)
+
+
+def token_record(token: ASRToken, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a token as a JSON record; *names* are those of numbered speakers."""
     return span_record(token) | {
         "text": token.text,
         "probability": None if token.probability is None else round(token.probability, 4),
-        "speaker": token.speaker,
+        "speaker": _name_or_none(token.speaker, names),
         "language": token.detected_language,
     }
 
 
-def segment_record(segment: Segment) -> dict[str, Any]:
+def segment_record(segment: Segment, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return a caption as a JSON record, with its translation if it has one."""
-    record = span_record(segment) | {"text": segment.text, "speaker": segment.speaker}
+    speaker = _name_or_none(segment.speaker, names)
+    record = span_record(segment) | {"text": segment.text, "speaker": speaker}
     if segment.translation is not None:
         record["translation"] = segment.translation
     return record

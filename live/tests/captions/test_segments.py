@@ -1,24 +1,33 @@
 """Captions in any script: where they end and never begin, and as SubRip and WebVTT."""
+# ruff: noqa: RUF001 -- punctuation and letters of these scripts
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
+from wlk_core.errors import OptionError
 from wlk_core.tokens import ASRToken
-from wlk_live.captions.line_breaks import column_count
+from wlk_live.captions.line_breaks import Lines, column_count, may_divide, wrapped
 from wlk_live.captions.segments import (
+    Layout,
     Segment,
     SegmentBuilder,
     segments_from_tokens,
     srt_cue,
     srt_text,
+    text_cue,
     vtt_cue,
     vtt_text,
 )
+from wlk_live.records import segment_record
 
-SECONDS, COLUMNS = SegmentBuilder().max_seconds, SegmentBuilder().max_characters
+SECONDS, WIDTH = SegmentBuilder().max_seconds, Layout().max_line_width
+COLUMNS = 2 * WIDTH
 CHINESE = "今天天气很好我们一起去公园散步然后回家吃饭大家都很高兴"
 
 
@@ -68,11 +77,15 @@ def test_a_text_without_spaces_ends_by_its_length():
     ],
 )
 def test_a_caption_begins_at_no_part_of_a_word_or_a_character(before, after):
-    """A token that continues a word or a character stays in the caption beyond its limit."""
+    """A token that continues a word or a character is in the caption where this one begins."""
     columns = COLUMNS - column_count(before)
     texts = [*"天" * (columns // 2), *" " * (columns % 2), before, after, "天"]
+    found = captions(texts, step=0.01)
 
-    assert captions(texts, step=0.01) == ["".join(texts[:-1]), "天"]
+    assert "".join(found) == "".join(texts).replace(" ", "") or " " in texts
+    assert len(found) == 2
+    assert f"{before}{after}" in found[0] + found[1]
+    assert not found[1].startswith(after)
 
 
 def test_a_caption_ends_between_two_scripts():
@@ -84,8 +97,8 @@ def test_a_caption_ends_between_two_scripts():
 
 def test_a_quoted_sentence_ends_after_its_quotation_mark():
     """The quotation mark does not begin the next caption."""
-    assert captions("「今天。」「明天。」") == ["「今天。」", "「明天。」"]
-    assert captions([" “", "Go", ".", "”", " Yes", "."]) == ["“Go.”", "Yes."]
+    assert captions("「今天。」「明天。」", step=0.3) == ["「今天。」", "「明天。」"]
+    assert captions([" “", "Go", ".", "”", " Yes", "."], step=0.3) == ["“Go.”", "Yes."]
 
 
 def test_punctuation_after_a_pause_stays_with_its_word():
@@ -181,7 +194,7 @@ def test_time_stamps_carry_into_the_next_unit(seconds, stamp):
     assert srt_cue(1, Segment(seconds, seconds, "x")).splitlines()[1].startswith(stamp)
 
 
-def test_a_cue_is_text_on_one_line_after_its_speaker():
+def test_a_cue_begins_with_its_speaker():
     """Markup in the text is escaped; in WebVTT the speaker is the voice."""
     segment = Segment(1.5, 2.25, "a <b> &\n c --> d", speaker="A>B")
 
@@ -191,11 +204,158 @@ def test_a_cue_is_text_on_one_line_after_its_speaker():
     )
 
 
+@pytest.mark.parametrize(
+    ("speaker", "names", "name"),
+    [(0, (), "Speaker 1"), (1, (), "Speaker 2"), (1, ("Anna", "Ben"), "Ben"), (2, ("A", "B"),
+      "Speaker 3"), ("carl", ("Anna",), "carl"), (-1, (), "-1")],
+)  # fmt: skip
+def test_a_speaker_has_the_same_name_in_every_format(speaker, names, name):
+    """Numbers count from 1 unless the user gave names; a label is a name already."""
+    segment, layout = Segment(0.0, 1.0, "Yes.", speaker), Layout(speaker_names=names)
+
+    assert text_cue(1, segment, layout) == f"{name}: Yes.\n"
+    assert srt_cue(1, segment, layout).splitlines()[2] == f"{name}: Yes."
+    assert vtt_cue(1, segment, layout).splitlines()[1] == f"<v {name}>Yes."
+    assert segment_record(segment, names)["speaker"] == name
+
+
+SENTENCE = "When I finally have some time to spare, I read the books that my grandmother gave me"
+
+
+def test_a_cue_has_two_lines_that_end_with_clauses():
+    """A clause ends a line if it is near the middle, else the lines are about equally long."""
+    lines = srt_cue(1, Segment(0.0, 5.0, SENTENCE[:77])).splitlines()[2:]
+    even = srt_cue(
+        1, Segment(0.0, 5.0, "one two three four five six seven eight nine ten")
+    ).splitlines()
+
+    assert lines[:2] == [
+        "When I finally have some time to spare,",
+        "I read the books that my grandmother",
+    ]
+    assert even[2:4] == ["one two three four five", "six seven eight nine ten"]
+
+
+def test_a_speaker_takes_room_from_the_first_line():
+    """The name is part of the line in SubRip, and the same captions are in all formats."""
+    words = spoken([f" {word}" for word in SENTENCE.split()], step=0.25)
+    labelled = [attrs.evolve(word, speaker=1) for word in words]
+    layout = Layout(speaker_names=("Anna", "Bartholomew Longname"))
+    text = srt_text(labelled, layout)
+
+    assert max(map(column_count, text.splitlines())) <= WIDTH
+    assert text.count("Bartholomew Longname: ") == text.count("-->") > 1
+
+
+def test_a_caption_that_is_full_ends_after_its_last_clause():
+    """Words after the clause begin the next caption, unless they have been shown already."""
+    texts = [f" {word}" for word in f"{SENTENCE} when I was small".split()]
+    shown = SegmentBuilder(is_shown=True)
+    ended = [shown.push(token) for token in spoken(texts)]
+
+    assert captions(texts)[0] == "When I finally have some time to spare,"
+    assert [each.text for each in ended if each] == [SENTENCE]
+
+
+def test_a_short_pause_divides_a_caption_without_punctuation():
+    """A caption that is full ends at the last pause for breath."""
+    words = spoken([f" {word}" for word in ["nine", "eight", "seven"] * 9])
+    later = [attrs.evolve(word, start=word.start + 0.4, end=word.end + 0.4) for word in words[12:]]
+
+    first = segments_from_tokens([*words[:12], *later])[0]
+
+    assert first.tokens == tuple(words[:12])
+
+
+@pytest.mark.parametrize(("width", "count"), [(20, 1), (20, 2), (32, 2), (42, 3), (10, 4)])
+@pytest.mark.parametrize("text", [SENTENCE * 3, CHINESE * 8, "เขาไป บ้าน. " * 12, "Ja. " * 40])
+def test_lines_keep_to_the_layout(text, width, count):
+    """Every line fits, and every caption has few enough of them."""
+    layout = Layout(max_line_width=width, max_lines=count)
+    tokens = spoken([f" {word}" for word in text.split()] if " " in text else text, step=0.2)
+    cues = srt_text(tokens, layout).strip().split("\n\n")
+
+    assert max(len(cue.splitlines()) for cue in cues) <= 2 + count
+    assert max(column_count(line) for cue in cues for line in cue.splitlines()[2:]) <= max(
+        width, 11
+    )
+
+
+@given(text=st.text("ab 今。，,.", max_size=60), width=st.integers(2, 20), indent=st.integers(0, 9))
+def test_lines_counted_as_text_grows_are_those_of_the_whole(text, width, indent):
+    """Token by token the number of lines is known that the whole text needs."""
+    text = " ".join(text.split())
+    lines = Lines(width, min(indent, width))
+    for letter in text:
+        lines = lines.extended(letter)
+    found = wrapped(text, width, indent=min(indent, width))
+    fits = all(column_count(line) <= width for line in found)
+
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+    assert all(may_divide(*pair) for pair in pairwise(found) if not text.count(" "))
+    assert not fits or indent or lines.count == len(found)
+
+
+@pytest.mark.parametrize("field", ["max_line_width", "max_lines"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "42"])
+def test_a_layout_has_whole_numbers_above_zero(field, value):
+    """Anything else is refused with the name of the option."""
+    with pytest.raises(OptionError, match=field):
+        Layout(**{field: value})
+
+
 def test_captions_never_overlap_and_are_never_empty_in_time():
     """A word may reach into the next caption or have no length; its caption does neither."""
-    tokens = [ASRToken(0.0, 3.0, "one."), ASRToken(2.5, 2.5, " two")]
+    tokens = [ASRToken(0.0, 3.0, "one."), ASRToken(2.5, 2.5, " Two")]
 
-    assert segments_from_tokens(tokens) == (Segment(0.0, 2.5, "one."), Segment(2.5, 2.501, "two"))
+    assert segments_from_tokens(tokens) == (Segment(0.0, 2.5, "one."), Segment(2.5, 2.501, "Two"))
+
+
+def test_words_without_length_are_one_after_another():
+    """Three speakers at the same time have three cues, which do not overlap."""
+    tokens = [ASRToken(1.0, 1.0, f" {name}.", speaker=name) for name in "abc"]
+    found = segments_from_tokens(tokens)
+
+    assert [each.text for each in found] == ["a.", "b.", "c."]
+    assert all(before.shown_until <= after.start for before, after in pairwise(found))
+    assert all(each.start < each.end <= each.shown_until for each in found)
+
+
+def test_a_cue_is_shown_for_a_while_where_time_is_free():
+    """It stays 0.8 s, or until the next cue; the caption's own times are those of its words."""
+    tokens = [
+        ASRToken(0.0, 0.1, "One."),
+        ASRToken(5.0, 5.1, " Two."),
+        ASRToken(5.6, 6.6, " three", speaker=1),
+    ]
+    found = segments_from_tokens(tokens)
+
+    assert [(each.start, each.shown_until) for each in found] == [
+        (0.0, 0.8),
+        (5.0, 5.6),
+        (5.6, 6.6),
+    ]
+    assert found[0].end == 0.1
+    assert srt_cue(1, found[0]).splitlines()[1] == "00:00:00,000 --> 00:00:00,800"
+
+
+def test_short_sentences_share_a_caption():
+    """A sentence that would be shown for less than 0.8 s does not end a caption."""
+    texts = [" Yes.", " No.", " I", " do", " not", " know.", " Maybe."]
+
+    assert captions(texts, step=0.2) == ["Yes. No. I do not know.", "Maybe."]
+
+
+def test_abbreviations_end_no_caption():
+    """A title and its name are in one caption, however long the words take."""
+    text = "Houses in the U.S. are old. Dr. Smith met Mr. Jones at 3 p.m. in St. Louis. Am 4. Juli."
+    texts = [f" {word}" for word in text.split()]
+
+    assert captions(texts, step=0.35) == [
+        "Houses in the U.S. are old.",
+        "Dr. Smith met Mr. Jones at 3 p.m. in St. Louis.",
+        "Am 4. Juli.",
+    ]
 
 
 def test_a_file_numbers_its_cues():
@@ -203,9 +363,9 @@ def test_a_file_numbers_its_cues():
     tokens = [ASRToken(0.0, 1.0, " One."), ASRToken(1.5, 2.0, " Two")]
 
     assert srt_text(tokens) == (
-        "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:02,000\nTwo\n\n"
+        "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:02,300\nTwo\n\n"
     )
     assert vtt_text(tokens) == (
-        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nOne.\n\n00:00:01.500 --> 00:00:02.000\nTwo\n\n"
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nOne.\n\n00:00:01.500 --> 00:00:02.300\nTwo\n\n"
     )
     assert (srt_text([]), vtt_text([])) == ("", "WEBVTT\n\n")

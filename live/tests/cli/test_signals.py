@@ -60,8 +60,9 @@ def words_of(style, text):
         commits = [event for event in events if event["event"] == "commit"]
         return "".join(token["text"] for commit in commits for token in commit["tokens"]).split()
     cues = [cue.splitlines() for cue in text.removeprefix("WEBVTT\n\n").split("\n\n") if cue]
-    assert all(" --> " in cue[-2] for cue in cues)
-    return " ".join(cue[-1] for cue in cues).split()
+    lines = [cue[1:] if style == "srt" else cue for cue in cues]
+    assert all(" --> " in times and text for times, *text in lines)
+    return " ".join(line for _, *text in lines for line in text).split()
 
 
 @pytest.fixture

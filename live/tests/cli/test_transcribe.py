@@ -122,10 +122,10 @@ def test_subtitles(transcribe, recording):
     path = recording("a.wav", 1, 2)
 
     assert transcribe(path, "--format", "srt").out == (
-        "1\n00:00:00,080 --> 00:00:00,800\none two\n\n"
+        "1\n00:00:00,080 --> 00:00:00,880\none two\n\n"
     )
     assert transcribe(path, "--format", "vtt").out == (
-        "WEBVTT\n\n00:00:00.080 --> 00:00:00.800\none two\n\n"
+        "WEBVTT\n\n00:00:00.080 --> 00:00:00.880\none two\n\n"
     )
 
 

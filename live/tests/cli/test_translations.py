@@ -74,8 +74,8 @@ def opened(site):
 
 TALK = ("--translate-to", "German", "--translator", "upper")
 PAUSED = (
-    "1\n00:00:00,080 --> 00:00:00,800\none two\nONE TWO\n\n"
-    "2\n00:00:03,120 --> 00:00:03,360\nthree\nTHREE\n\n"
+    "1\n00:00:00,080 --> 00:00:00,880\none two\nONE TWO\n\n"
+    "2\n00:00:03,120 --> 00:00:03,920\nthree\nTHREE\n\n"
 )
 
 

@@ -93,14 +93,14 @@ def test_a_word_just_before_a_turn_belongs_to_it():
 def test_a_translation_belongs_to_one_line():
     """It belongs to the line in which it begins; two translations of one line are joined."""
     timeline = timeline_of(
-        commit(word(0.0, " yes."), word(1.0, " no.")),
+        commit(word(0.0, " Yes."), word(1.0, " No.")),
         translation("ja", 0.0, 0.3),
         translation("doch ", 0.2, 1.1),
         translation("nein", 1.0, 1.3),
         translation(" spät", 50.0, 51.0),
     )
 
-    assert outline(timeline) == [("yes.", None, "ja doch"), ("no.", None, "nein spät")]
+    assert outline(timeline) == [("Yes.", None, "ja doch"), ("No.", None, "nein spät")]
 
 
 TIMES = st.integers(0, 60).map(lambda tenths: tenths / 4)

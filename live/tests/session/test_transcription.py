@@ -98,8 +98,8 @@ def test_a_transcription_writes_subtitles_and_json():
     one = {"start": 0.5, "end": 0.9, "text": " One", "probability": 0.9877, "language": "en"}
     two = {"start": 1.0, "end": 1.25, "text": " two.", "probability": None, "language": None}
 
-    assert result.to_srt() == "1\n00:00:00,500 --> 00:00:01,250\nOne two.\n\n"
-    assert result.to_vtt() == "WEBVTT\n\n00:00:00.500 --> 00:00:01.250\nOne two.\n\n"
+    assert result.to_srt() == "1\n00:00:00,500 --> 00:00:01,300\nOne two.\n\n"
+    assert result.to_vtt() == "WEBVTT\n\n00:00:00.500 --> 00:00:01.300\nOne two.\n\n"
     assert result.to_dict() == {
         "language": "en",
         "duration": 1.5,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 import unicodedata
 
+import attrs
+
 from wlk_core.streaming import is_unspaced
+from wlk_frameworks.sentences import CLAUSE_ENDS, ends_sentence
 
 # Line-breaking libraries need the whole text, but captions grow token by token.  Without a
 # dictionary these libraries also find no breaks in Thai, Lao and Khmer.
@@ -18,6 +22,7 @@ _VOWELS_BEFORE = frozenset("เแโใไເແໂໃໄ")  # precede it
 _STACKING = frozenset("\u1039\u17d2")  # Myanmar and Khmer: the next consonant goes below this one
 _JOINERS = frozenset("\u200d\u2060\ufeff")
 _ZERO_WIDTH_SPACE = "\u200b"
+_CLAUSE_COST = 2 * 0.25**2  # so two lines break after a clause up to a quarter from their middle
 
 
 def column_count(text: str) -> int:
@@ -79,3 +84,67 @@ def continues_character(before: str, after: str) -> bool:
         or last in _STACKING
         or last in _JOINERS
     )
+
+
+def ends_clause(before: str, after: str) -> bool:
+    """Return whether a clause or a sentence ends between *before* and *after*."""
+    return before.rstrip().endswith(CLAUSE_ENDS) or bool(ends_sentence(before, after))
+
+
+def wrapped(text: str, width: int, *, indent: int = 0) -> list[str]:
+    """
+    Return *text* in the fewest lines of at most *width* columns.
+
+    They are about equally long, and rather end with a clause.  The first has *indent* columns less,
+    for what precedes the text.  Only a word that is wider than *width* makes a wider line.
+    """
+    text = " ".join(text.split())
+    columns = list(accumulate(map(column_count, text), initial=0))
+    places = [
+        at for at in range(1, len(text)) if text[at] != " " and may_divide(text[at - 1], text[at])
+    ]
+    # For each place the best division of the text before it: number of lines, cost, and where its
+    # last line begins.  The sum of the squares of lengths is least for equal lines.
+    best: dict[int, tuple[int, float, int]] = {0: (0, 0.0, 0)}
+    for end in [*places, len(text)]:
+        before, after = text[max(0, end - 2 * width) : end], text[end : end + width]
+        penalty = 0.0 if not after or ends_clause(before, after) else _CLAUSE_COST * width**2
+        divisions: list[tuple[int, float, int]] = []
+        for start in reversed(best):
+            line = columns[end] - columns[start] - before.endswith(" ") + (0 if start else indent)
+            if line > width and divisions:
+                break
+            count, cost, _ = best[start]
+            divisions.append((count + 1, cost + line**2 + penalty, start))
+        best[end] = min(divisions)
+    lines, end = [], len(text)
+    while end > 0:
+        start = best[end][2]
+        lines.append(text[start:end].rstrip())
+        end = start
+    return lines[::-1] or [""]
+
+
+@attrs.frozen
+class Lines:
+    """How many lines of *width* columns a growing text fills."""
+
+    width: int
+    _columns: int = 0  # of the last line, up to the last place where it may break
+    _word: int = 0  # columns after that place
+    _last: str = " "  # the last character
+    count: int = 1  #: lines so far; a word that is wider than a line counts as several
+
+    def extended(self, text: str) -> Lines:
+        """Return the lines with *text* appended."""
+        columns, word, last, count = self._columns, self._word, self._last, self.count
+        for letter in text:
+            if letter.isspace() and last.isspace():
+                continue
+            if not letter.isspace() and may_divide(last, letter):
+                columns, word = columns + word, 0
+            word += column_count(letter)
+            if columns + word > self.width and not letter.isspace():
+                count, columns, word = count + 1, 0, word if columns else word - self.width
+            last = letter
+        return Lines(self.width, columns, word, last, count)

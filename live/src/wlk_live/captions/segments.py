@@ -7,20 +7,62 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.untrusted import plain, printable
-from wlk_live.captions.line_breaks import binds_to, column_count, continues_character, may_divide
+from wlk_core.errors import OptionError
+from wlk_core.untrusted import plain, printable, shown
+from wlk_frameworks.sentences import ends_sentence
+from wlk_live.captions.line_breaks import (
+    Lines,
+    binds_to,
+    column_count,
+    continues_character,
+    ends_clause,
+    may_divide,
+    wrapped,
+)
+from wlk_live.records import speaker_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wlk_core.tokens import ASRToken
 
 VTT_HEADER = "WEBVTT\n\n"
 
-SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- users' scripts
-_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow the end of a sentence
+_CUE_SECONDS = 0.8  # the least time that a cue is shown: a shorter one is gone before it is read
 _WORD_FACTOR = 2  # even a word without spaces is divided at this multiple of the limits
 _MIN_SECONDS = 0.001  # players never show a cue that ends when it begins
+_MIN_SHARE = 1 / 3  # of a full caption: one that has to end does not end after an earlier clause
+_BREATH_SECONDS = 0.3  # a pause that divides clauses where punctuation does not
+
+
+def _require_above_zero(_layout: Layout, field: attrs.Attribute[int], value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise OptionError(f"expected `{field.name}` as a whole number above 0, got {shown(value)}")
+
+
+@attrs.frozen(kw_only=True)
+class Layout:
+    """
+    The size of captions, and the names of speakers in them.
+
+    By default a caption has two lines of 42 columns, as subtitles do.  A wide character, as in
+    Chinese or Japanese, takes two columns.
+    """
+
+    max_line_width: int = attrs.field(default=42, validator=_require_above_zero)
+    max_lines: int = attrs.field(default=2, validator=_require_above_zero)
+    speaker_names: Sequence[str] = ()  #: in place of "Speaker 1", "Speaker 2" and so on
+
+    def voice(self, speaker: int | str | None) -> str:
+        """Return what precedes the words of a speaker in text and SubRip."""
+        return "" if speaker is None else f"{plain(speaker_name(speaker, self.speaker_names))}: "
+
+    def lines(self, speaker: int | str | None) -> Lines:
+        """Return the lines of a caption without words."""
+        return Lines(self.max_line_width, column_count(self.voice(speaker)))
+
+
+DEFAULT_LAYOUT = Layout()
 
 
 @attrs.frozen
@@ -32,6 +74,10 @@ class Segment:
     text: str
     speaker: int | str | None = None
     translation: str | None = None
+    #: until when its cue is shown: at least 0.8 s, unless the next caption begins earlier
+    shown_until: float | None = attrs.field(default=None, eq=False, kw_only=True)
+    #: the words of a caption that was made from words
+    tokens: tuple[ASRToken, ...] = attrs.field(default=(), eq=False, repr=False, kw_only=True)
 
 
 @attrs.define(kw_only=True)
@@ -39,129 +85,190 @@ class SegmentBuilder:
     """
     Build captions from tokens as they are committed, in constant memory.
 
-    A caption ends at a pause of `max_gap` seconds, at a change of speaker, at the end of a
-    sentence, and before it would last longer than `max_seconds` or be wider than `max_characters`
-    (subtitle practice: two lines of 42 characters, 7 seconds).  A wide character, as in Chinese or
-    Japanese, counts as two, so a line has 21 of them.
+    A caption ends at a pause of `max_gap` seconds, at a change of speaker, and at the end of a
+    sentence if 0.8 s remain to show it.  Before it would last longer than `max_seconds` or need
+    more lines than `layout` has, it ends after its last clause or short pause or, without one in
+    its last two thirds, between words; the words after that place begin the next caption.  With
+    `is_shown`, words were shown already, so it ends before the new word.
 
     Captions never overlap.  A caption never begins inside a word or a character, or with closing
-    punctuation; in scripts without spaces it may begin at any other character.  So a caption can
-    grow to twice these limits; then even a word is divided, but never a token.
+    punctuation; in scripts without spaces it may begin at any other character.  Only a word that
+    does not fit alone is divided, at twice the limits, and never inside a token.
     """
 
+    layout: Layout = DEFAULT_LAYOUT
+    language: str | None = None  #: of tokens without a detected language
+    is_shown: bool = False  #: whether words are shown before their caption has ended
     max_gap: float = 0.8
     max_seconds: float = 7.0
-    max_characters: int = 84
-    _tokens: list[ASRToken] = attrs.field(factory=list, init=False)
     text: str = attrs.field(default="", init=False)  #: the text of the current caption
-    _columns: int = attrs.field(default=0, init=False)
+    _tokens: list[ASRToken] = attrs.field(factory=list, init=False)
+    _lines: Lines = attrs.field(init=False)
+    _end: float = attrs.field(default=0.0, init=False)  # of the last caption
 
     def push(self, token: ASRToken) -> Segment | None:
         """Append the next token; return the caption that it ended, if any."""
         ended = None
-        if self._tokens and self._breaks_before(token):
-            ended = self.flush(latest_end=token.start)
-        self._tokens.append(token)
-        self.text += token.text
-        self._columns += column_count(token.text)
+        if self._tokens and (place := self._place_before(token)):
+            ended = self._end_caption(place, token.start)
+        self._append(token)
         return ended
 
-    def flush(self, latest_end: float = math.inf) -> Segment | None:
+    def flush(self) -> Segment | None:
         """Return the current caption, if any, and begin a new one."""
+        return self._end_caption(len(self._tokens), math.inf) if self._tokens else None
+
+    def _append(self, token: ASRToken) -> None:
         if not self._tokens:
-            return None
-        tokens, text = self._tokens, self.text.strip()
-        self._tokens, self.text, self._columns = [], "", 0
-        start, end = tokens[0].start, max(token.end for token in tokens)
-        end = max(start + _MIN_SECONDS, min(end, latest_end))
-        return Segment(start, end, text, tokens[0].speaker)
+            self._lines = self.layout.lines(token.speaker)
+        self._tokens.append(token)
+        self.text += token.text
+        self._lines = self._lines.extended(token.text)
 
-    def _breaks_before(self, token: ASRToken) -> bool:
-        last = self._tokens[-1]
+    def _end_caption(self, place: int, next_start: float) -> Segment:
+        """Return the tokens before *place* as a caption, and keep the others."""
+        tokens, rest = self._tokens[:place], self._tokens[place:]
+        self._tokens, self.text = [], ""
+        for token in rest:
+            self._append(token)
+        next_start = rest[0].start if rest else next_start
+        start = max(tokens[0].start, self._end)
+        end = max(start + _MIN_SECONDS, min(max(token.end for token in tokens), next_start))
+        self._end = end
+        return Segment(
+            start,
+            end,
+            "".join(token.text for token in tokens).strip(),
+            tokens[0].speaker,
+            shown_until=max(end, min(start + _CUE_SECONDS, next_start)),
+            tokens=tuple(tokens),
+        )
+
+    def _place_before(self, token: ASRToken) -> int:
+        """Return how many tokens form a caption that ends before *token* is added, 0 if none do."""
+        first, last, count = self._tokens[0], self._tokens[-1], len(self._tokens)
         if token.speaker != last.speaker:
-            return True
+            return count
         if continues_character(self.text, token.text):
-            return False
+            return 0
         is_pause = token.start - last.end >= self.max_gap
-        is_sentence = self.text.rstrip().rstrip(_CLOSING).endswith(SENTENCE_ENDS)
+        language = token.detected_language or self.language
+        is_sentence = token.start - first.start >= _CUE_SECONDS and ends_sentence(
+            self.text, token.text, language=language
+        )
         if (is_pause or is_sentence) and not binds_to(self.text, token.text):
-            return True
-        may_end = is_pause or may_divide(self.text, token.text)
-        factor = 1 if may_end else _WORD_FACTOR
-        seconds = token.end - self._tokens[0].start
-        columns = self._columns + column_count(token.text)
-        return seconds > factor * self.max_seconds or columns > factor * self.max_characters
+            return count
+        if self._fits(first, self._lines, token):
+            return 0
+        if place := self._last_place(token):
+            return place
+        seconds = (token.end - first.start) / _WORD_FACTOR
+        lines = self._lines.extended(token.text).count / _WORD_FACTOR
+        is_far = seconds > self.max_seconds or lines > self.layout.max_lines
+        return count if is_pause or is_far else 0
+
+    def _fits(self, first: ASRToken, lines: Lines, token: ASRToken) -> bool:
+        """Return whether *token* fits behind *lines*, which begin with the token *first*."""
+        is_short = token.end - first.start <= self.max_seconds
+        return is_short and lines.extended(token.text).count <= self.layout.max_lines
+
+    def _last_place(self, token: ASRToken) -> int:
+        """Return the best place to end a caption that has no room for *token*, 0 if none is."""
+        if self.is_shown:
+            return len(self._tokens) if may_divide(self.text, token.text) else 0
+        tokens, latest = [*self._tokens, token], 0
+        least = self.layout.max_line_width * self.layout.max_lines * _MIN_SHARE
+        for place in range(len(self._tokens), 0, -1):
+            before = "".join(each.text for each in tokens[:place])
+            after = "".join(each.text for each in tokens[place:])
+            first, empty = tokens[place], self.layout.lines(token.speaker)
+            rest = empty.extended(after[: len(after) - len(token.text)])
+            if latest and not self._fits(first, rest, token):
+                break
+            if not may_divide(before, after):
+                continue
+            is_clause = first.start - tokens[place - 1].end >= _BREATH_SECONDS
+            if (is_clause or ends_clause(before, after)) and column_count(before.strip()) >= least:
+                return place
+            latest = latest or place
+        return latest
 
 
-def segments_from_tokens(tokens: Iterable[ASRToken]) -> tuple[Segment, ...]:
+def segments_from_tokens(
+    tokens: Iterable[ASRToken], layout: Layout = DEFAULT_LAYOUT, *, language: str | None = None
+) -> tuple[Segment, ...]:
     """Return the captions of a finished token sequence; empty without tokens."""
-    return tuple(segment for segment, _ in segments_with_tokens(tokens))
+    builder = SegmentBuilder(layout=layout, language=language)
+    segments = [*map(builder.push, tokens), builder.flush()]
+    return tuple(segment for segment in segments if segment is not None)
 
 
 def segments_with_tokens(
     tokens: Iterable[ASRToken],
 ) -> Iterator[tuple[Segment, tuple[ASRToken, ...]]]:
-    """Yield each caption of a finished token sequence with its tokens, in one pass."""
-    builder = SegmentBuilder()
-    inside: list[ASRToken] = []
-    for token in tokens:
-        if ended := builder.push(token):
-            yield ended, tuple(inside)
-            inside.clear()
-        inside.append(token)
-    if last := builder.flush():
-        yield last, tuple(inside)
+    """Yield each caption of a finished token sequence with its tokens."""
+    for segment in segments_from_tokens(tokens):
+        yield segment, segment.tokens
 
 
-def srt_text(tokens: Iterable[ASRToken]) -> str:
+def srt_text(
+    tokens: Iterable[ASRToken], layout: Layout = DEFAULT_LAYOUT, *, language: str | None = None
+) -> str:
     """Return the content of a SubRip file with *tokens*; empty without tokens."""
-    segments = segments_from_tokens(tokens)
-    return "".join(srt_cue(number, segment) for number, segment in enumerate(segments, 1))
+    segments = segments_from_tokens(tokens, layout, language=language)
+    return "".join(srt_cue(number, segment, layout) for number, segment in enumerate(segments, 1))
 
 
-def vtt_text(tokens: Iterable[ASRToken]) -> str:
+def vtt_text(
+    tokens: Iterable[ASRToken], layout: Layout = DEFAULT_LAYOUT, *, language: str | None = None
+) -> str:
     """Return the content of a WebVTT file with *tokens*; only the header without tokens."""
-    segments = segments_from_tokens(tokens)
-    cues = [vtt_cue(number, segment) for number, segment in enumerate(segments, 1)]
+    segments = segments_from_tokens(tokens, layout, language=language)
+    cues = [vtt_cue(number, segment, layout) for number, segment in enumerate(segments, 1)]
     return VTT_HEADER + "".join(cues)
 
 
-def text_cue(number: int, segment: Segment) -> str:
+def text_cue(number: int, segment: Segment, layout: Layout = DEFAULT_LAYOUT) -> str:
     """Return a line of text, with its speaker in front and its translation below, if any."""
     del number
-    speaker = "" if segment.speaker is None else f"{plain(str(segment.speaker))}: "
     translation = f"  {plain(segment.translation)}\n" if segment.translation else ""
-    return f"{speaker}{plain(segment.text)}\n{translation}"
+    return f"{layout.voice(segment.speaker)}{plain(segment.text)}\n{translation}"
 
 
-def srt_cue(number: int, segment: Segment) -> str:
-    """Return a SubRip cue; *number* counts from 1."""
-    lines = [" ".join(line.split()).replace("-->", "->") for line in _lines(segment)]
-    if segment.speaker is not None:
-        lines[0] = f"{segment.speaker}: {lines[0]}"
-    span = f"{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}"
-    text = "\n".join(map(printable, lines))
-    return f"{number}\n{span}\n{text}\n\n"
+def srt_cue(number: int, segment: Segment, layout: Layout = DEFAULT_LAYOUT) -> str:
+    """Return a SubRip cue with its speaker in front; *number* counts from 1."""
+    voice = layout.voice(segment.speaker)
+    text = "\n".join(line.replace("-->", "->") for line in _lines(segment, layout, voice))
+    return f"{number}\n{_span(segment, ',')}\n{text}\n\n"
 
 
-def vtt_cue(number: int, segment: Segment) -> str:
+def vtt_cue(number: int, segment: Segment, layout: Layout = DEFAULT_LAYOUT) -> str:
     """Return a WebVTT cue with the speaker as its voice; WebVTT needs no *number*."""
     del number
-    text = "\n".join(map(_escaped, _lines(segment)))
+    text = "\n".join(map(_escaped, _lines(segment, layout)))
     if segment.speaker is not None:
-        text = f"<v {_escaped(str(segment.speaker))}>{text}"
-    return f"{_stamp(segment.start, '.')} --> {_stamp(segment.end, '.')}\n{text}\n\n"
+        name = speaker_name(segment.speaker, layout.speaker_names)
+        text = f"<v {_escaped(printable(' '.join(name.split())))}>{text}"
+    return f"{_span(segment, '.')}\n{text}\n\n"
 
 
-def _lines(segment: Segment) -> list[str]:
-    if not segment.translation:
-        return [segment.text]
-    return [segment.text, segment.translation]
+def _lines(segment: Segment, layout: Layout, voice: str = "") -> list[str]:
+    """Return the lines of the text, after *voice*, and of the translation."""
+    text, width = printable(" ".join(segment.text.split())), layout.max_line_width
+    lines = wrapped(text, width, indent=column_count(voice))
+    lines[0] = f"{voice}{lines[0]}"
+    if segment.translation:
+        lines += wrapped(printable(" ".join(segment.translation.split())), width)
+    return lines
 
 
 def _escaped(text: str) -> str:
-    text = printable(" ".join(text.split()))
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _span(segment: Segment, point: str) -> str:
+    end = segment.end if segment.shown_until is None else segment.shown_until
+    return f"{_stamp(segment.start, point)} --> {_stamp(end, point)}"
 
 
 def _stamp(seconds: float, point: str) -> str:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
-from wlk_live.records import round_seconds, rounded, span_record, token_record, translation_record
+from wlk_live.records import (
+    round_seconds,
+    rounded,
+    span_record,
+    speaker_name,
+    token_record,
+    translation_record,
+)
 
 if TYPE_CHECKING:
     from wlk_core.errors import WLKError
@@ -195,9 +202,8 @@ class SpeakerTurn:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return _record(
-            "speaker", self.audio_time, **span_record(self.span), speaker=self.span.speaker
-        )
+        name = speaker_name(self.span.speaker)
+        return _record("speaker", self.audio_time, **span_record(self.span), speaker=name)
 
 
 @attrs.frozen

@@ -107,20 +107,16 @@ class Timeline:
 
     def _untranslated(self) -> Iterator[Line]:
         builder, pauses = SegmentBuilder(), self._pauses
-        line: list[ASRToken] = []
         for token in self.tokens:
             count = bisect_right(pauses, token.start + EPS, key=attrgetter("end"))
             earlier, pauses = pauses[:count], pauses[count:]
-            if earlier:
-                builder.flush()
-            is_divided = builder.push(token) is not None or bool(earlier)
-            if is_divided and line:
-                yield TextLine(tokens=tuple(line))
-                line.clear()
+            if ended := builder.flush() if earlier else None:
+                yield TextLine(tokens=ended.tokens)
             yield from earlier
-            line.append(token)
-        if line:
-            yield TextLine(tokens=tuple(line))
+            if ended := builder.push(token):
+                yield TextLine(tokens=ended.tokens)
+        if last := builder.flush():
+            yield TextLine(tokens=last.tokens)
         yield from pauses
 
 

@@ -278,3 +278,29 @@ def test_a_fifth_unfinished_stream_is_refused_before_anything_changes(manual, pr
     assert streams[3].calls[:2] == [("receive", 24_000)] * 2
     assert updated["session"]["audio"]["input"]["transcription"]["language"] == "en"
     assert len(streams) == 4
+
+
+@pytest.mark.parametrize("kind", ["audio/pcm", "audio/wlk-f32le"])
+def test_an_append_of_half_a_sample_is_refused_and_changes_nothing(client, protocol, streams, kind):
+    """The size is that of the session's format, and the next append is taken as usual."""
+    client("session.update", session={"audio": {"input": {"format": {"type": kind}}}})
+    (refused,) = protocol.receive(bytes(5))
+
+    assert only_error([refused]) == ("invalid_value", "audio")
+    assert protocol.receive(bytes(8)) == []
+    assert streams[0].calls == [("receive", 8 // (2 if kind == "audio/pcm" else 4))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"audio": "AAA=", "type": "input_audio_buffer.append", "event_id": 7}',
+        '{"type": "x", "audio": "", "audio": "AAA=", "type": "input_audio_buffer.append"}',
+        '{"type": "input_audio_buffer.append", "audio": "AAA=", "more": {"a": [1]}}',
+    ],
+    ids=["another order", "fields twice", "unknown fields"],
+)
+def test_an_append_of_any_shape_is_taken(protocol, streams, text):
+    """Unknown fields are skipped, and of a field that comes twice the last one counts."""
+    assert protocol.receive(text) == []
+    assert streams[0].calls == [("receive", 1)]

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import nullcontext, suppress
 import secrets
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wlk_core.errors import WLKError
 from wlk_serve.blocking_work import LARGE_MESSAGE
@@ -23,7 +23,7 @@ from wlk_serve.sessions.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, MutableMapping
 
     from wlk_live.session.events import Event
     from wlk_serve.admission import Limits
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wlk_serve.protocols.routes import Message, Opening
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
+LOST = 1006  #: stands for the close code of a socket that ended without one
 TAKEN_OVER = 4409  #: close code: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # close codes with which a client ends its session
 # Seconds of undecoded audio at which reading pauses: many, because a ping then waits unread behind
@@ -41,6 +42,13 @@ _MAX_WAITING_SECONDS = 400.0
 # message would otherwise keep opening threads, and so the GIL, busy: /livez took 87 ms, not 33.
 _OPENING_SECONDS = 0.25
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
+
+
+class MessageSource(Protocol):
+    """What a session asks of the socket that it reads."""
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Wait for the next message, in the form of ASGI."""
 
 
 class ClientSession:
@@ -165,6 +173,16 @@ class ClientSession:
     def _expire(self) -> None:
         # After a freeze, this overdue timer runs before a resume that arrived in time is read.
         self._resume_timer = self._loop.call_later(_FROZEN_SECONDS, self.close)
+
+    async def read(self, socket: MessageSource, queue: SendQueue) -> int:
+        """Apply the messages of the *socket* of *queue*; return the client's close code."""
+        while True:
+            message = await socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return int(message.get("code", LOST))
+            text = message.get("text")
+            await self.receive(queue, message.get("bytes") or b"" if text is None else text)
+            await self.give_way(queue)  # `socket.receive` does not yield while messages are queued
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message from the socket of *queue*; wait while it opens a stream."""

@@ -14,7 +14,7 @@ from starlette.websockets import WebSocketDisconnect
 from wlk_core.errors import WLKError
 from wlk_serve.protocols.routes import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.messages import resume_expired
-from wlk_serve.sessions.session import DONE, OVERLOADED, ClientSession
+from wlk_serve.sessions.session import DONE, LOST, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed
-_LOST = 1006  # stands for the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
 _LINGER_SECONDS = 2.0  # for a TCP client to close its side; a shutdown waits for it
 
@@ -140,7 +139,7 @@ class _TcpSocket:
         try:
             data = await self._route.read(self._reader)
         except (ValueError, EOFError):  # malformed, or cut off
-            return {"type": "websocket.disconnect", "code": _LOST}
+            return {"type": "websocket.disconnect", "code": LOST}
         if data is None:
             return {"type": "websocket.disconnect", "code": DONE}
         return {"type": "websocket.receive", "bytes": data}
@@ -165,7 +164,7 @@ async def serve_session(
 
     *queue* is the one that the session returned when the socket was attached.
     """
-    reader = asyncio.create_task(_read(socket, session, queue))
+    reader = asyncio.create_task(session.read(socket, queue))
     writer = asyncio.create_task(_write(socket, queue))
     client_code: int | None = None
     try:
@@ -177,24 +176,13 @@ async def serve_session(
             if isinstance(result, int):
                 client_code = result
             elif isinstance(result, (OSError, WebSocketDisconnect)):
-                client_code = client_code or _LOST
+                client_code = client_code or LOST
             elif isinstance(result, Exception):
                 _LOGGER.error("a session failed", exc_info=result)
                 session.fail()
         code = session.detach(queue, client_code)
         if client_code is None:
             await _close(socket, code)
-
-
-async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: SendQueue) -> int:
-    """Pass the client's messages to the session; return the client's close code."""
-    while True:
-        message = await socket.receive()
-        if message["type"] == "websocket.disconnect":
-            return int(message.get("code", _LOST))
-        text = message.get("text")
-        await session.receive(queue, message.get("bytes") or b"" if text is None else text)
-        await session.give_way(queue)  # `socket.receive` does not yield while messages are queued
 
 
 async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
@@ -206,7 +194,7 @@ async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
             queue.is_full = True  # the client reads nothing
             return
         except RuntimeError as error:  # uvicorn and starlette raise it for a closed socket
-            raise WebSocketDisconnect(_LOST) from error
+            raise WebSocketDisconnect(LOST) from error
 
 
 async def _close(socket: WebSocket | _TcpSocket, code: int, message: Message | None = None) -> None:

@@ -4,8 +4,9 @@ Run wlk-conformance on the backends of tests/proofs.toml, two at a time, and kee
     python tools/prove.py --reports DIR scripted hello -- --speech --seed 2
 
 Without names, every backend is proven.  Arguments after "--" go to wlk-conformance; a proof that is
-a test of a plugin takes them as --wlk-ARGUMENT.  The exit status is 1 if a backend is not
-compliant.
+a test of a plugin takes them as --wlk-ARGUMENT.  Each line of a proof is printed when it comes,
+after its name.  The exit status is 1 if a backend is not compliant.  SIGTERM ends the proofs that
+run, each of which then writes a report on what it judged.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 import tomllib
@@ -56,24 +58,42 @@ def joined(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def prove(
-    name: str, proof: Mapping[str, Any], reports: Path, suite_arguments: Sequence[str]
-) -> bool:
-    """Run one proof, print its output, and return whether the backend is compliant."""
-    report = reports / f"{name}.json"
-    report.unlink(missing_ok=True)
-    done = subprocess.run(
-        command(proof, report, suite_arguments),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    sys.stdout.write(f"{name}: exit status {done.returncode}\n{done.stdout}")
-    sys.stdout.flush()
-    return done.returncode == 0
+class Proofs:
+    """The proofs that run, which end together."""
+
+    def __init__(self) -> None:
+        self.running: list[subprocess.Popen[str]] = []
+        self.is_ended = False
+
+    def end(self, *_signal: object) -> None:
+        """End the proofs that run, and begin no other."""
+        self.is_ended = True
+        for process in list(self.running):
+            process.terminate()
+
+    def prove(
+        self, name: str, proof: Mapping[str, Any], reports: Path, suite_arguments: Sequence[str]
+    ) -> bool:
+        """Run one proof, print its output, and return whether the backend is compliant."""
+        report = reports / f"{name}.json"
+        report.unlink(missing_ok=True)
+        if self.is_ended:
+            return False
+        process = subprocess.Popen(
+            command(proof, report, suite_arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        self.running.append(process)
+        with process:
+            for line in process.stdout or ():
+                print(f"{name}: {line}", end="", flush=True)
+        self.running.remove(process)
+        print(f"{name}: exit status {process.returncode}", flush=True)
+        return process.returncode == 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -91,8 +111,10 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"expected proofs among {', '.join(proofs)}; got {', '.join(unknown)}")
     names = chosen.names or list(proofs)
     chosen.reports.mkdir(parents=True, exist_ok=True)
+    folder, proofs_run = chosen.reports.resolve(), Proofs()
+    signal.signal(signal.SIGTERM, proofs_run.end)
     with ThreadPoolExecutor(max_workers=WORKERS) as pool:
-        run = partial(prove, reports=chosen.reports.resolve(), suite_arguments=suite_arguments)
+        run = partial(proofs_run.prove, reports=folder, suite_arguments=suite_arguments)
         results = list(pool.map(run, names, [proofs[name] for name in names]))
     failed = [name for name, is_compliant in zip(names, results, strict=True) if not is_compliant]
     if failed:

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+from collections import Counter
+import json
 import os
+import re
+import signal
+import subprocess
+import sys
+import threading
 from time import monotonic
 
+import psutil
 import pytest
 
 from wlk_conformance.rules import rule_tests
@@ -182,6 +190,106 @@ def test_one_rule_is_tested_and_is_no_verdict(judge):
     assert done.stdout.endswith(f"  the chosen rules pass (1 of {len(RULES)} rules tested)\n")
     assert "  SIL-01 " not in done.stdout
     assert report["verdict"] == "the chosen rules pass"
+
+
+@pytest.fixture
+def begun(tmp_path, environment):
+    """Return a function that begins a run whose output is a file, and ends it at the latest."""
+    runs = []
+
+    def begin(*arguments):
+        command = [sys.executable, "-P", "-m", "wlk_conformance", *arguments]
+        with (tmp_path / "printed").open("wb") as output:
+            runs.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=output))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.kill()
+        run.wait()
+
+
+def wait_for(claim):
+    """Wait until *claim* is true, and return what it returned."""
+    for _ in range(1200):
+        if result := claim():
+            return result
+        threading.Event().wait(0.1)
+    raise AssertionError("it did not become true within two minutes")
+
+
+def printed_rows(folder):
+    """Return the lines of rules that a run wrote to its file so far."""
+    lines = (folder / "printed").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if re.match(r"  [A-Z]+-\d\d ", line)]
+
+
+def runs_of(parent):
+    """Return the processes that run the tests for *parent*."""
+    return [
+        process
+        for process in parent.children(recursive=True)
+        if "wlk_conformance.suite_run" in process.cmdline()
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_a_run_that_is_ended_reports_what_it_judged(begun, tmp_path):
+    """
+    Each line is written as soon as its rule is judged, also to a file.
+
+    SIGTERM ends the run with a report on these rules, whose verdict claims nothing, and with the
+    process that runs the tests.
+    """
+    run = begun("scripted", "--report", "report.json")
+    wait_for(lambda: len(printed_rows(tmp_path)) > 3)
+    (child,) = runs_of(psutil.Process(run.pid))
+    run.terminate()
+    status = run.wait(60)
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    outcomes = Counter(row["outcome"] for row in report["rules"])
+    last = (tmp_path / "printed").read_text(encoding="utf-8").splitlines()[-1]
+
+    assert status == 128 + signal.SIGTERM
+    assert not child.is_running()
+    assert report["verdict"] == "not compliant"
+    assert last == f"  {report['summary']}"
+    assert last.startswith("  NOT FINISHED: SIGTERM ended the run; ")
+    assert last.endswith(f" of {len(RULES)} rules were judged, failed: none")
+    assert outcomes["fail"] > 0
+    assert {row["detail"] for row in report["rules"] if row["outcome"] == "fail"} == {
+        "not reached: SIGTERM ended the run"
+    }
+    assert not (tmp_path / "wlk-replays").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_no_process_outlives_a_run_that_is_killed(begun):
+    """The process that runs the tests ends when the command is gone, whatever ended that."""
+    run = begun("scripted")
+    (child,) = wait_for(lambda: runs_of(psutil.Process(run.pid)))
+    run.kill()
+    run.wait()
+
+    psutil.wait_procs([child], timeout=60)
+
+    assert not child.is_running()
+
+
+@pytest.mark.slow
+def test_a_failure_is_printed_when_it_is_found(judge):
+    """The line of a rule that fails comes at once, with its explanation before the next rule."""
+    done = judge("fake-printing", "--rule", "PKG-01", "--rule", "PKG-06", "--rule", "IN-01")
+    lines = done.stdout.splitlines()
+    rows = [line for line in lines if re.match(r"  [A-Z]+-\d\d ", line)]
+
+    assert [row.split()[:2] for row in rows] == [
+        ["PKG-06", "fail"], ["PKG-01", "pass"], ["IN-01", "pass"],
+    ]  # fmt: skip
+    assert lines.index(rows[0]) < lines.index("PKG-06  " + done.rows["PKG-06"]["sentence"])
+    assert lines.index("PKG-06  " + done.rows["PKG-06"]["sentence"]) < lines.index(rows[1])
 
 
 INSTALLED = {

@@ -105,6 +105,11 @@ class BackendUnderTest:
         return self._backend
 
     @property
+    def chosen_model(self) -> str | None:
+        """The model, by default that of the spec."""
+        return self.model or self.spec.default_model
+
+    @property
     def refusal(self) -> WLKError | None:
         """The backend's own explanation of why it could not be loaded."""
         return self._load_error if isinstance(self._load_error, WLKError) else None
@@ -141,7 +146,7 @@ class BackendUnderTest:
         if self.words not in (None, "digits"):
             folder = Path(self.words)
             return self.cached("recordings", lambda: OpenSpeech.read(folder))
-        is_known = self.words or (self.model or self.spec.default_model) in self.spec.digit_models
+        is_known = self.words or self.chosen_model in self.spec.digit_models
         return DigitSpeech(kind="digits" if is_known else "unknown")
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 import shutil
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from wlk_core.errors import WLKError
 
 _PROGRAM = "wlk-conformance"
 _INTERRUPTED = 130  # exit status of a program ended by Ctrl-C
+_SIGNALLED = 128  # added to the number of the signal that ended the run, as shells do
 EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_USAGE = 0, 1, 2
 
 
@@ -77,7 +79,8 @@ def run() -> None:
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     default=120.0,
-    help="Time after which a call that does not return counts as hung (default: 120).",
+    help="Time after which a call that does not return counts as hung (default: 120): of its own "
+    "processor time, or without work; ten times that in any case.",
 )
 @click.option(
     "--sessions",
@@ -110,9 +113,12 @@ def main(
     """
     Test BACKEND, an installed backend, against the contract.
 
-    Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
+    Each rule is printed as soon as it is judged.  Exit status: 0 compliant (declared deviations
+    included), 1 not compliant, 2 usage; after a signal such as SIGTERM, 128 and its number, with a
+    report on the rules judged until then.
     """
-    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- imports numpy
+    from wlk_conformance.live_table import LiveTable  # noqa: PLC0415 -- imports numpy
+    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- likewise
     from wlk_conformance.suite import explain  # noqa: PLC0415 -- likewise
     from wlk_conformance.suite_run import run_suite  # noqa: PLC0415 -- likewise
 
@@ -126,23 +132,31 @@ def main(
         words = str(Path(words).resolve())
     if report_path is not None and not report_path.parent.is_dir():
         raise click.BadParameter(f"{report_path.parent} is not a directory", param_hint="--report")
-    report, explanations = run_suite(
+    table = LiveTable(
+        width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)),
+        echo=click.echo,  # flushes each line
+        begin=_show_progress if sys.stderr.isatty() else _show_nothing,
+    )
+    report = run_suite(
         backend,
         pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
         tiers=[tier for tier, is_on in (("speech", speech), ("long", is_long)) if is_on],
         words=words,
-        progress=_show_progress if sys.stderr.isatty() else None,
+        listener=table,
         **chosen,
     )
-    for explanation in explanations:
-        click.echo(explanation + "\n")
-    columns = shutil.get_terminal_size((100, 24)).columns
-    click.echo(report.as_table(width=max(60, min(columns, 120))))
+    table.close(report)
     if report_path is not None:
         report_path.write_text(report.as_json(), encoding="utf-8")
+    if report.ended_by:
+        sys.exit(_SIGNALLED + signal.Signals[report.ended_by])
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 
 def _show_progress(rule: str | None) -> None:
     # Erase the line first, so that no old progress remains on the screen.
     click.echo(f"\r\x1b[K{f'{rule} ...' if rule else ''}", err=True, nl=False)
+
+
+def _show_nothing(rule: str | None) -> None:
+    del rule

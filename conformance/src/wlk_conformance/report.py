@@ -51,12 +51,13 @@ class Report:
     under_test: BackendUnderTest
     suite: str
     rules: Sequence[RuleResult]
+    ended_by: str = ""  #: what ended the run before its last test, such as "SIGTERM"
 
     @property
     def is_compliant(self) -> bool:
         """Whether a rule passed, and every failure is a declared deviation or advisory."""
         outcomes = {result.outcome for result in self.rules}
-        return "pass" in outcomes and not outcomes & set(BROKEN)
+        return not self.ended_by and "pass" in outcomes and not outcomes & set(BROKEN)
 
     @property
     def verdict(self) -> str:
@@ -74,19 +75,24 @@ class Report:
 
     @classmethod
     def of(
-        cls, under_test: BackendUnderTest, outcomes: Sequence[TestOutcome], *, suite: str
+        cls,
+        under_test: BackendUnderTest,
+        outcomes: Sequence[TestOutcome],
+        *,
+        suite: str,
+        ended_by: str = "",
     ) -> Report:
         """Return the report on the *outcomes* of tests, judged by the suite version *suite*."""
         deviations = under_test.spec.deviations
         # All tests, because a monitor may report a rule that is not under test.
         tests = [test for test, _ in rule_tests(BackendConformance)]
         rules = judge_all(tests, outcomes, deviations=deviations, suite=suite)
-        return cls(under_test=under_test, suite=suite, rules=rules)
+        return cls(under_test=under_test, suite=suite, rules=rules, ended_by=ended_by)
 
     @property
     def model(self) -> str | None:
         """The model, by default that of the spec."""
-        return self.under_test.model or self.under_test.spec.default_model
+        return self.under_test.chosen_model
 
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""
@@ -107,15 +113,12 @@ class Report:
 
     def as_table(self, *, width: int = 100) -> str:
         """Return a line for each rule that was reached, for a terminal of *width* columns."""
-        name = self.under_test.spec.name
-        head = " ".join(filter(None, ("wlk conformance:", name, self.model)))
-        lines = [f" {head} ".center(width, "=")]
-        for result in self.rules:
-            if not result.is_reached or result.detail == BY_RULE:
-                continue
-            text = result.sentence if result.outcome == "pass" else result.detail
-            row = f"  {result.id:<8} {result.outcome:<10} {text or result.sentence}"
-            lines.append(row if len(row) <= width else row[: width - 3] + "...")
+        rows = [row(result, width) for result in self.rules if is_shown(result)]
+        return "\n".join([heading(self.under_test, width), *rows, *self.closing(width)])
+
+    def closing(self, width: int) -> list[str]:
+        """Return the lines after those of the rules: what was not tested, and the summary."""
+        lines: list[str] = []
         for absence, reason in REASONS.items():
             head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
             lines += textwrap.wrap(
@@ -125,7 +128,7 @@ class Report:
                 subsequent_indent=" " * len(head),
                 break_on_hyphens=False,
             )
-        return "\n".join([*lines, f"  {self.summary}"])
+        return [*lines, f"  {self.summary}"]
 
     @property
     def summary(self) -> str:
@@ -133,6 +136,13 @@ class Report:
         failed = [result for result in self.rules if result.outcome in BROKEN]
         first = [result.id for result in failed if result.is_reached and result.is_first]
         broken = [result.id for result in failed if result.is_reached and not result.is_first]
+        if self.ended_by:
+            judged = sum(result.is_reached for result in self.rules)
+            found = ", ".join(first + broken) or "none"
+            return (
+                f"NOT FINISHED: {self.ended_by} ended the run; {judged} of {len(self.rules)} rules "
+                f"were judged, failed: {found}"
+            )
         if failed:
             text = f"NOT COMPLIANT: {', '.join(first or broken)}"
             if first and broken:
@@ -158,6 +168,25 @@ class Report:
         if not count:
             return ""
         return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def heading(under_test: BackendUnderTest, width: int) -> str:
+    """Return the first line of a table: the backend and its model."""
+    named = ("wlk conformance:", under_test.spec.name, under_test.chosen_model)
+    head = " ".join(filter(None, named))
+    return f" {head} ".center(width, "=")
+
+
+def is_shown(result: RuleResult) -> bool:
+    """Return whether a table has a line for *result*: it was reached and not left out by --rule."""
+    return result.is_reached and result.detail != BY_RULE
+
+
+def row(result: RuleResult, width: int) -> str:
+    """Return the line of a rule, in at most *width* columns."""
+    text = result.sentence if result.outcome == "pass" else result.detail
+    line = f"  {result.id:<8} {result.outcome:<10} {text or result.sentence}"
+    return line if len(line) <= width else line[: width - 3] + "..."
 
 
 def judge_all(

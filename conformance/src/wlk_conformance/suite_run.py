@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 import faulthandler
 from functools import partial
 import json
@@ -13,10 +13,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
+import psutil
 
 from wlk_conformance.backend_under_test import find_backend
 from wlk_conformance.calls import RULES_OF_CALLS, CallRecord, Calls
@@ -31,14 +32,26 @@ from wlk_conformance.rules import (
     rule_tests,
 )
 from wlk_conformance.runner import SESSIONS_TEST, check_applies, judge, leaked_processes
-from wlk_conformance.sessions.campaign import crashed_session
+from wlk_conformance.sessions.campaign import crashed_session, discard_running
+from wlk_conformance.stalls import Stall, look_at
 from wlk_conformance.suite import BackendConformance, check_rules
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Protocol
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+
+    class Listener(Protocol):
+        """Whoever is told what happens in a run."""
+
+        def begin(self, rule: str | None) -> None:
+            """Note that a test of *rule* begins, None if the run ends."""
+
+        def take(self, outcome: TestOutcome, under_test: BackendUnderTest) -> None:
+            """Note an outcome."""
+
 
 REPLAYS = Path("wlk-replays")  # in the current directory, created when a generated session fails
 #: Files through which the process that runs the suite talks to the one that watches it.
@@ -48,15 +61,29 @@ GRACE = 30.0  # extra seconds while the model is loaded or no call runs
 STACKS = 5.0  # seconds for a hung process to print its stacks
 LINES = 14  # last lines of the output of the process that are shown
 MAX_CRASHES = 3  # hangs and crashes after which the run gives up
+#: Signals that end a run with a report on what was judged until then.
+ENDING = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 #: Stack frames of the test runner, and a line that says nothing about the backend.
 RUNNER = re.compile(
     r'  File "(<frozen |.*[/\\](wlk_conformance|threading\.py)\b)|Extension modules:'
 )
 
 
-def work(folder: Path) -> None:
-    """Run the tests chosen by `run_suite` that have not begun, and log events to *folder*."""
+class _Ended(BaseException):
+    """One of the signals of ENDING, raised in the main thread."""
+
+
+def work(folder: Path, watcher: int | None = None) -> None:
+    """
+    Run the tests chosen by `run_suite` that have not begun, and log events to *folder*.
+
+    *watcher* is a pipe that closes when the process of `run_suite` ends, whatever ended it.
+    """
     faulthandler.enable()
+    if watcher is not None:
+        threading.Thread(target=_end_with, args=(watcher,), daemon=True).start()
     under_test = find_backend(**json.loads((folder / CHOSEN).read_text(encoding="utf-8")))
     under_test.replays = REPLAYS
     under_test.calls = Calls(folder / CALLS)
@@ -64,7 +91,8 @@ def work(folder: Path) -> None:
     begun = {event.get("begin") for event in _events(folder)}  # in earlier processes
 
     def note(outcome: TestOutcome) -> None:
-        _log(folder, end=attrs.asdict(outcome))
+        if under_test.refusal is None:  # else the run has no verdict
+            _log(folder, end=attrs.asdict(outcome))
 
     for declared, test in rule_tests(BackendConformance):
         if declared.name in begun:
@@ -85,16 +113,16 @@ def run_suite(
     rules: Sequence[str],
     replay: Path | None,
     time_limit: float,
-    progress: Callable[[str | None], None] | None,
+    listener: Listener,
     **chosen: Any,
-) -> tuple[Report, list[str]]:
+) -> Report:
     """
-    Run the suite on an installed backend in a subprocess; return the report and explanations.
+    Run the suite on an installed backend in a subprocess; return the report.
 
-    A call that hangs or kills the process fails its rule, and the run continues with the next test
-    in a new process.  After MAX_CRASHES such calls the rules that were not reached fail.  `replay`
-    is a file with a generated session to play instead of the tests.  Every failure that no
-    deviation covers is explained, those that cause others first.
+    *listener* is told of each outcome as soon as it is known.  A call that hangs or kills the
+    process fails its rule, and the run continues with the next test in a new process.  After
+    MAX_CRASHES such calls the rules that were not reached fail, and so they do after one of the
+    signals ENDING.  `replay` is a file with a generated session to play instead of the tests.
 
     Raises BackendUnavailable if the backend is not installed, is broken or cannot be loaded, and
     OptionError for an unknown option or rule, an invalid value, or a file that is not a generated
@@ -104,83 +132,150 @@ def run_suite(
     document = None if replay is None else replay.read_text(encoding="utf-8")
     chosen |= {"name": backend, "rules": rules, "replay": document}
     under_test = find_backend(**chosen)
+    ended_by = ""
     with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as name:
         folder = Path(name)
         (folder / CHOSEN).write_text(json.dumps(chosen), encoding="utf-8")
-        for _ in range(MAX_CRASHES):
-            crash = _watch(folder, time_limit, progress)
-            missing = _missing(folder)
-            if not crash:
-                break
-            for outcome in _crash_outcomes(under_test, next(iter(missing), None), crash, folder):
-                _log(folder, end=attrs.asdict(outcome))
-            if not missing:
-                break
+        try:
+            with _ending_signals():
+                _Run(folder, under_test, time_limit, listener).judge_all()
+        except _Ended as end:
+            ended_by = str(end)
+            discard_running(REPLAYS)
+        finally:
+            listener.begin(None)
         events = _events(folder)
         if "refusal" in events[-1]:
             raise BackendUnavailable(events[-1]["refusal"])
         outcomes = [TestOutcome(**event["end"]) for event in events if "end" in event]
+        reason = f"{ended_by} ended the run" if ended_by else f"{MAX_CRASHES} calls hung or crashed"
         for test in _missing(folder):
             try:
                 check_applies(test, under_test)
-                detail = f"{NOT_REACHED}{MAX_CRASHES} calls hung or crashed"
-                outcomes.append(TestOutcome.of(test, "fail", detail))
+                outcomes.append(TestOutcome.of(test, "fail", f"{NOT_REACHED}{reason}"))
             except NotApplicable as error:
                 outcomes.append(TestOutcome.of(test, "n/a", str(error), absence=error.absence))
-    deviations = under_test.spec.deviations
-    explanations = [
-        outcome.explanation
-        for outcome in sorted(outcomes, key=lambda outcome: not outcome.is_first)
-        if outcome.explanation and outcome.rule not in deviations
-    ]
-    return Report.of(under_test, outcomes, suite=SUITE_VERSION), explanations
+    return Report.of(under_test, outcomes, suite=SUITE_VERSION, ended_by=ended_by)
 
 
-def _watch(folder: Path, time_limit: float, progress: Callable[[str | None], None] | None) -> str:
-    """Wait for the process, and kill it if it hangs; return how it failed, "" if it did not."""
-    (folder / CALLS).unlink(missing_ok=True)  # of the previous process
-    with (folder / PRINTED).open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
-            # -P, so that a numpy.py in the current directory is not imported as numpy
-            [sys.executable, "-P", "-m", "wlk_conformance.suite_run", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0 if os.name == "posix" else None,
-        )
-    last_change, seen = monotonic(), (0, 0)
-    try:
-        while not _wait(process, TICK):
-            record, events = CallRecord.read(folder / CALLS), _events(folder)
-            if progress is not None and "rule" in events[-1]:
-                progress(events[-1]["rule"])
-            if seen != (record.moves, len(events)):
-                last_change, seen = monotonic(), (record.moves, len(events))
-            # The limit counts from the last call that began or returned, because a slow backend is
-            # not hung.
-            limit = time_limit + (GRACE if record.call in ("", "load_backend") else 0.0)
-            if monotonic() - last_change > limit:
-                if os.name == "posix":
-                    process.send_signal(signal.SIGABRT)  # prints the stack of every thread
-                    _wait(process, STACKS)
-                return f"hung: no call returned within {limit:g} s"
-    finally:
-        if os.name == "posix":
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-        process.wait()
-        if progress is not None:
-            progress(None)
-    if (status := process.returncode) < 0:
-        return f"the process was killed by {signal.Signals(-status).name}"
-    return f"the process exited with status {status}" if status else ""
+@attrs.define
+class _Run:
+    """The processes of a run, one after another, and who listens to their events."""
+
+    folder: Path
+    under_test: BackendUnderTest
+    time_limit: float
+    listener: Listener
+    _heard: int = attrs.field(default=0, init=False)  # events
+
+    def judge_all(self) -> None:
+        """Run the tests until all have ended, or too many processes crashed."""
+        for _ in range(MAX_CRASHES):
+            crash = self._watch()
+            missing = _missing(self.folder)
+            test = next(iter(missing), None)
+            for outcome in _crash_outcomes(self.under_test, test, crash, self.folder):
+                _log(self.folder, end=attrs.asdict(outcome))
+            self._hear()
+            if not crash or not missing:
+                return
+
+    def _hear(self) -> int:
+        """Pass the new events on; return the number of all."""
+        events = _events(self.folder)
+        for event in events[self._heard :]:
+            if "rule" in event:
+                self.listener.begin(event["rule"])
+            if "end" in event:
+                self.listener.take(TestOutcome(**event["end"]), self.under_test)
+        self._heard = len(events)
+        return self._heard
+
+    def _watch(self) -> str:
+        """Wait for the process, and kill it if it hangs; return how it failed, "" if it did not."""
+        (self.folder / CALLS).unlink(missing_ok=True)  # of the previous process
+        is_posix = os.name == "posix"
+        ours, kept = os.pipe() if is_posix else (-1, -1)
+        with (self.folder / PRINTED).open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
+                # -P, so that a numpy.py in the current directory is not imported as numpy
+                [sys.executable, "-P", "-m", "wlk_conformance.suite_run", str(self.folder)]
+                + ([str(ours)] if is_posix else []),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0 if is_posix else None,
+                pass_fds=(ours,) if is_posix else (),
+            )
+        stall, seen = Stall(partial(look_at, process.pid)), (0, 0)
+        try:
+            while not _wait(process, TICK):
+                record = CallRecord.read(self.folder / CALLS)
+                now = record.moves, self._hear()
+                if now != seen:
+                    seen = now
+                    stall.moved()
+                # It counts from the last call that began or returned: a slow backend is not hung.
+                limit = self.time_limit + (GRACE if record.call in ("", "load_backend") else 0.0)
+                if hang := stall.hang(limit):
+                    if is_posix:
+                        process.send_signal(signal.SIGABRT)  # prints the stack of every thread
+                        _wait(process, STACKS)
+                    return f"hung: no call returned within {hang}"
+        finally:
+            _end(process)
+            for pipe in (ours, kept) if is_posix else ():
+                os.close(pipe)
+        if (status := process.returncode) < 0:
+            return f"the process was killed by {signal.Signals(-status).name}"
+        return f"the process exited with status {status}" if status else ""
+
+
+@contextmanager
+def _ending_signals() -> Iterator[None]:
+    """Raise _Ended at the first signal of ENDING; later ones must not prevent the report."""
+
+    def end(number: int, _frame: object) -> NoReturn:
+        for each in before:  # GNU timeout sends its signal twice
+            signal.signal(each, signal.SIG_IGN)
+        raise _Ended(signal.Signals(number).name)
+
+    before = {number: signal.getsignal(number) for number in ENDING}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, end)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and those that it started, in its own process group or in others."""
+    started: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        started = psutil.Process(process.pid).children(recursive=True)
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    for other in started:
+        with suppress(psutil.Error):
+            other.kill()
+
+
+def _end_with(watcher: int) -> None:
+    """Kill this process and those of its group once *watcher* closes."""
+    os.read(watcher, 1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _crash_outcomes(
     under_test: BackendUnderTest, test: RuleTest | None, crash: str, folder: Path
 ) -> list[TestOutcome]:
     """Return a failure of the last call's rule, and one of *test* if it tests another rule."""
+    if not crash:
+        return []
     call = CallRecord.read(folder / CALLS)
     if test is None:  # it crashed while exiting
         test, call = attrs.evolve(RULES["LIFE-10"], name="exit of the process"), CallRecord(0)
@@ -236,4 +331,4 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    work(Path(sys.argv[1]))
+    work(Path(sys.argv[1]), *map(int, sys.argv[2:]))

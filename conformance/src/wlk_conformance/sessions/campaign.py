@@ -145,11 +145,8 @@ class Campaign:
 
     def end(self) -> None:
         """Delete the session that was played last, and the folder if no session failed."""
-        folder = self._under_test.replays
-        if folder is not None and folder.is_dir():
-            (folder / RUNNING).unlink(missing_ok=True)
-            with suppress(OSError):  # failed sessions remain there
-                folder.rmdir()
+        if self._under_test.replays is not None:
+            discard_running(self._under_test.replays)
 
     def _differences(
         self, session: GeneratedSession, played: Player, backend: Backend
@@ -205,6 +202,14 @@ def play_sessions(under_test: BackendUnderTest) -> None:
         campaign.report(finding)
         under_test.at_finding()
     campaign.end()
+
+
+def discard_running(folder: Path) -> None:
+    """Delete the session that was played last in *folder*, and the folder if no session failed."""
+    if folder.is_dir():
+        (folder / RUNNING).unlink(missing_ok=True)
+        with suppress(OSError):  # failed sessions remain there
+            folder.rmdir()
 
 
 def crashed_session(folder: Path, under_test: BackendUnderTest, *, action: int = 0) -> str:

@@ -145,7 +145,7 @@ def test_a_failure_that_lasts_is_raised(run, open_coded, speech):
 def test_a_call_that_failed_is_repeated_after_a_pause(run, open_coded, speech, monkeypatch):
     """An engine without memory may have some a moment later; a sound call waits for nothing."""
     pauses = []
-    monkeypatch.setattr("wlk_live.session.transcription.time.sleep", pauses.append)
+    monkeypatch.setattr("wlk_live.session.driver.time.sleep", pauses.append)
     expected = tokens_of(run(open_coded(), in_chunks(speech), vad=False))
     before = [*pauses]
     events = run(open_coded(fail_at={2, 3, 6}), in_chunks(speech), vad=False)

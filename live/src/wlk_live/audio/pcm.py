@@ -185,7 +185,7 @@ class Resampler:
 
 
 class Chunker:
-    """Cut audio in pieces of any length into chunks of exactly `samples`, each copied once."""
+    """Cut or join pieces of any length into chunks of `samples`; only those that join copy."""
 
     def __init__(self, samples: int) -> None:
         if samples <= 0:
@@ -207,7 +207,7 @@ class Chunker:
         """Yield the samples left, if any, as one shorter chunk, and begin anew."""
         waiting, self._waiting, self._missing = self._waiting, [], self._samples
         if waiting:
-            yield np.concatenate(waiting)
+            yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
 
 
 def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:

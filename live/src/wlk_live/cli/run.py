@@ -6,36 +6,40 @@ from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from pathlib import Path
 import signal
 import sys
-import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_core.cli.signals import SIGNALS, SignalReceived
 from wlk_core.cli.terminal import print_error
-from wlk_core.errors import AudioFormatError, OptionError, WLKError
+from wlk_core.errors import OptionError, WLKError
+from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import printable
 from wlk_live import microphone
 from wlk_live.audio import audio_duration, may_be_live
 from wlk_live.cli.formats import JSONArray, Outcome, new_format
 from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
 from wlk_live.cli.plan import Target
-from wlk_live.cli.playback import Playback
+from wlk_live.cli.playback import read_file
 from wlk_live.cli.signals import hold_signals, release_signals
+from wlk_live.microphone import Captured, Microphone
 from wlk_live.session import AudioGap, Failure, Lag, Session
+from wlk_live.session.driver import Driver
 from wlk_live.vad import silence_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
     from wlk_live.cli.options import Choice
     from wlk_live.cli.plan import Job
-    from wlk_live.microphone import Captured
     from wlk_live.session import Event
+    from wlk_live.session.driver import Read
 
-_WAIT_SECONDS = 0.1  # how long to wait for audio while there is nothing to decode
 _CATCH_UP_AFTER = 4.0  # seconds of audio waiting for the model
 _MAX_BACKLOG_SECONDS = 86_400.0  # a day, because a microphone cannot wait for the model
 
@@ -54,7 +58,7 @@ def transcribe_all(
 
     With *is_realtime* recordings are read at the speed at which they were spoken.
     """
-    settings, view = choice.settings, LiveView()
+    settings, view = choice.settings, LiveView(choice.layout.speaker_names)
     is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
     is_array = len(jobs) > 1 and jobs[0].targets == (Target("json", None),)
     readable = _readable(jobs)
@@ -75,6 +79,8 @@ def transcribe_all(
                 has_translations="translator" in annotators,
                 in_lines=is_viewed and target.path is None,
                 array=array,
+                layout=choice.layout,
+                language=settings.language,
             )
             return Output(form, TextFile(view, target.path))
 
@@ -92,18 +98,22 @@ def transcribe_all(
             options = settings.options.stream
             if not is_realtime and not may_be_live(job.file):
                 options = settings.spec.recording_options(options)
-            source: Source = (
-                stack.enter_context(microphone.Microphone(device))
-                if job.file is None
-                else Playback(job.file, chunk_seconds, is_realtime=is_realtime)
-            )
+            opened: Microphone | None = None
+            read: Read
+            if job.file is None:
+                opened = stack.enter_context(microphone.Microphone(device))
+                read, rate = opened.read, opened.rate
+            else:
+                read = read_file(job.file, chunk_seconds, is_realtime=is_realtime)
+                rate = SAMPLE_RATE
             run = Run(
                 choice=choice,
                 backend=backend,
                 options=options,
-                source=source,
+                read=read,
+                microphone=opened,
                 outcome=Outcome(file=name, settings=settings, language=settings.language),
-                outputs=[new_output(target, source.rate) for target in job.targets],
+                outputs=[new_output(target, rate) for target in job.targets],
                 view=view,
                 annotators=annotators,
                 is_live=is_live,
@@ -141,21 +151,6 @@ def _json_array(view: LiveView) -> Iterator[JSONArray]:
         TextFile(view).write(array.end())
 
 
-class Source(Protocol):
-    """Where audio comes from: `Microphone` or `Playback`."""
-
-    rate: int  #: samples a second
-    problem: str | None  #: why nothing is captured now
-
-    def read(self, timeout: float) -> list[Captured] | None:
-        """
-        Return what came within *timeout* seconds, None at the end.
-
-        A timeout of 0 means that the caller has other work, which a recording lets it do first.
-        """
-        ...
-
-
 @attrs.define(kw_only=True)
 class Run:
     """
@@ -167,7 +162,8 @@ class Run:
     choice: Choice
     backend: Backend
     options: Mapping[str, Any]
-    source: Source
+    read: Read
+    microphone: Microphone | None  #: where `read` reads; None for a recording
     outcome: Outcome
     outputs: list[Output | WavFile]
     view: LiveView
@@ -210,66 +206,55 @@ class Run:
             self._processor,
             gate=silence_gate(self.choice.vad),
             **self.annotators,
-            rate=self.source.rate,
+            rate=SAMPLE_RATE if self.microphone is None else self.microphone.rate,
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             # Only if somebody waits for the words, which then depend on when the audio came.
             catch_up_after=_CATCH_UP_AFTER if self.is_live else None,
         )
+        driver = Driver(self._session, self._read, self._receive)
         try:
-            self._capture()
-            self._session.end_audio()
-            while self.outputs and self._session.has_work:
-                self._step()
-        finally:  # if the source failed, there is no End, and the counters so far are used
+            try:
+                self._follow(driver)
+            except SignalReceived as received:
+                if not self.is_live:
+                    raise
+                SIGNALS.reset()  # a second signal ends the run within five seconds
+                hold_signals()
+                if received.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
+                    self._status = received.status
+                    self.outcome.incomplete = str(received)
+                driver.end()
+                self._follow(driver)
+        finally:  # without an End, the counters so far are used
             self.outcome.stats = self.outcome.stats or self._processor.stats
+        if driver.failure is not None:  # a damaged file gives all the text of its undamaged part
+            self._fail(driver.failure)
 
-    def _capture(self) -> None:
-        try:
-            while (captured := self._read()) is not None:
-                for block in captured:
-                    self._receive(block)
-                if not captured:
-                    self._step()
-        except SignalReceived as received:
-            if not self.is_live:
-                raise
-            SIGNALS.reset()  # a second signal ends the run within five seconds
-            hold_signals()
-            if received.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
-                self._status = received.status
-                self.outcome.incomplete = str(received)
-        except BrokenPipeError:
-            raise
-        # A damaged file gives all the text of its undamaged part: the audio so far is decoded.
-        except (AudioFormatError, OSError) as error:
-            self._fail(error)
+    def _follow(self, driver: Driver) -> None:
+        for events in driver.run():
+            for event in events:
+                self._report(event)
+            if not self.outputs:
+                return
 
-    def _read(self) -> list[Captured] | None:
-        """Return the audio that has come, [] if there is time for a step, None at the end."""
+    def _read(self, seconds: float) -> Sequence[Any] | None:
         # A signal is raised here or not at all, because between audio and its written words it
         # would lose some.
         try:
             release_signals()
-            if not self.outputs or self._session.is_over:
-                return None
-            captured = self.source.read(0.0 if self._session.has_work else _WAIT_SECONDS)
-            if self.source.problem is not None:
-                self._print_once(self.source.problem)
-            return captured
+            pieces = self.read(seconds)
         finally:
             hold_signals()
+        if self.microphone is not None and self.microphone.problem is not None:
+            self._print_once(self.microphone.problem)
+        return pieces
 
-    def _receive(self, block: Captured) -> None:
+    def _receive(self, piece: Captured | NDArray[np.float32]) -> None:
+        block = piece if isinstance(piece, Captured) else Captured(piece)
         if block.lost_seconds:
             self._session.skip(block.lost_seconds)
         self._to_outputs(lambda output: output.add_audio(block))
         self._session.receive(block.audio)
-
-    def _step(self) -> None:
-        if self._session.retry_delay > 0:
-            time.sleep(self._session.retry_delay)  # a microphone records meanwhile
-        for event in self._session.step():
-            self._report(event)
 
     def _report(self, event: Event) -> None:
         self.outcome.add(event)

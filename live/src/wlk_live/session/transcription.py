@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 import logging
 import os
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
 
 from wlk_core.audio import sealed, valid_copy, validate_audio
-from wlk_core.errors import AudioFormatError, OptionError
+from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.decode import decode_file
-from wlk_live.audio.pcm import Chunker, require_rate
+from wlk_live.audio.pcm import Chunker, rechunk, require_rate
 from wlk_live.captions.segments import Segment, segments_from_tokens, srt_text, vtt_text
 from wlk_live.records import round_seconds, segment_record, span_record, token_record
+from wlk_live.session.driver import Driver, reading
 from wlk_live.session.events import Commit, End, Event, Failure, SilenceSpan
 from wlk_live.session.inbox import MAX_PIECE
 from wlk_live.session.session import Session
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Callable,
         Generator,
         Iterable,
-        Iterator,
+        Sequence,
     )
 
     from numpy.typing import NDArray
@@ -141,7 +141,7 @@ def transcribe(
     elif sample_rate is not None:
         raise OptionError("`sample_rate` is only for arrays; a file states its own: leave it out")
     else:
-        pieces = decode_file(audio)
+        pieces = (sealed(piece) for piece in decode_file(audio))  # validated by the decoder
     events = stream(
         backend,
         pieces,
@@ -195,7 +195,7 @@ def stream(
     closes the stream without a finish; close the generator to do so at a known time.
 
     Errors, including those that *chunks* raises, are raised after everything committed before them.
-    If *chunks* raises AudioFormatError or OSError, the audio before it is transcribed to its end
+    If *chunks* raises a WLKError or OSError, the audio before it is transcribed to its end
     first, so that a damaged file gives all the text of its undamaged part.
 
     Yields:
@@ -207,11 +207,23 @@ def stream(
         OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
 
     """
-    chunker, gate = new_chunker(chunk_seconds, sample_rate), silence_gate(vad)
+    samples, gate = _chunk_samples(chunk_seconds, sample_rate), silence_gate(vad)
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
     processor = backend.create_processor(language=language, task=task, **options)
-    return run_session(processor, Session(processor, gate=gate, rate=sample_rate), chunks, chunker)
+    return _events(processor, Session(processor, gate=gate, rate=sample_rate), chunks, samples)
+
+
+def _events(
+    processor: OnlineProcessor,
+    session: Session,
+    chunks: Iterable[NDArray[np.float32]],
+    samples: int,
+) -> Generator[Event]:
+    with closing(processor):
+        pieces = map(sealed, rechunk(map(valid_copy, chunks), samples))
+        for events in _steps(Driver(session, reading(pieces))):
+            yield from events
 
 
 def astream(
@@ -242,7 +254,7 @@ def astream(
     # Invalid arguments are refused now, not at the first anext.
     backend.spec.stream_options(options)
     pieces = aiter(chunks)
-    chunker = new_chunker(chunk_seconds, sample_rate)
+    samples = _chunk_samples(chunk_seconds, sample_rate)
 
     def open_session(stack: ExitStack) -> Session:
         gate = silence_gate(vad)
@@ -250,27 +262,63 @@ def astream(
         stack.enter_context(closing(processor))
         return Session(processor, gate=gate, rate=sample_rate)
 
-    return _events(open_session, pieces, chunker)
+    return _async_events(open_session, pieces, samples)
 
 
-async def _events(
+async def _async_events(
     open_session: Callable[[ExitStack], Session],
     pieces: AsyncIterator[NDArray[np.float32]],
-    chunker: Chunker,
+    samples: int,
 ) -> AsyncGenerator[Event]:
     with ExitStack() as stack:
         session = await _in_thread(partial(open_session, stack))
-        while not session.is_over:
-            piece, failure = None, None
-            try:
-                piece = await anext(pieces, None)
-                piece = None if piece is None else valid_copy(piece)
-            except (AudioFormatError, OSError) as error:  # as in `run_session`
-                piece, failure = None, error
-            steps = _feed(session, chunker, piece, failure)
-            while (events := await _in_thread(partial(next, steps, None))) is not None:
-                for event in events:
-                    yield event
+        arrived = _Arrived(samples)
+        steps = _steps(Driver(session, arrived.read))
+        while True:
+            while not (arrived.has_news or session.has_work or session.is_over):
+                await arrived.wait(pieces)
+            events = await _in_thread(partial(next, steps, None))
+            if events is None:
+                return
+            for event in events:
+                yield event
+
+
+class _Arrived:
+    """A source whose audio arrives in an event loop, in chunks of *samples* samples."""
+
+    def __init__(self, samples: int) -> None:
+        self._chunker = Chunker(samples)
+        self._chunks: deque[NDArray[np.float32]] = deque()
+        self._has_ended = False
+        self._failure: WLKError | OSError | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `read` would return a chunk or the end."""
+        return bool(self._chunks) or self._has_ended
+
+    async def wait(self, pieces: AsyncIterator[NDArray[np.float32]]) -> None:
+        """Wait for the next piece, or the end."""
+        try:
+            piece = await anext(pieces, None)
+            if piece is not None:
+                self._chunks += self._chunker.push(valid_copy(piece))
+        except (WLKError, OSError) as error:
+            self._failure, piece = error, None
+        if piece is None:
+            self._has_ended = True
+            self._chunks += self._chunker.flush()
+
+    def read(self, seconds: float) -> Sequence[NDArray[np.float32]] | None:
+        """Return the next chunk; see `Read`."""
+        if seconds == 0:
+            return ()
+        if self._chunks:
+            return (sealed(self._chunks.popleft()),)
+        if self._failure is not None:
+            raise self._failure
+        return None if self._has_ended else ()
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
@@ -288,47 +336,13 @@ async def _in_thread(call: Callable[[], T]) -> T:
     return future.result()
 
 
-def run_session(
-    processor: OnlineProcessor,
-    session: Session,
-    chunks: Iterable[NDArray[np.float32]],
-    chunker: Chunker,
-) -> Generator[Event]:
-    """Run *chunks* through *session*, and close *processor* at the end; see `stream`."""
-    with closing(processor):
-        pieces = map(valid_copy, chunks)
-        failure: Exception | None = None
-        while not session.is_over:
-            try:
-                piece = next(pieces, None)
-            except (AudioFormatError, OSError) as error:  # raised after the text that precedes it
-                piece, failure = None, error
-            for events in _feed(session, chunker, piece, failure):
-                yield from events
-
-
-def _feed(
-    session: Session, chunker: Chunker, piece: NDArray[np.float32] | None, failure: Exception | None
-) -> Iterator[list[Event]]:
-    # Yield the events of each step that *piece* makes possible.  None ends the audio; *failure* is
-    # why, if the source failed, and is raised in place of the End.  A final Failure is raised as an
-    # exception too, after the events before it.  Other failures are logged, and no word is lost.
-    chunks = chunker.flush() if piece is None else chunker.push(piece)
-    for chunk in chunks:
-        session.receive(sealed(chunk))
-        yield from _run_steps(session, failure)
-    if piece is None:
-        session.end_audio()
-        yield from _run_steps(session, failure)
-
-
-def _run_steps(session: Session, failure: Exception | None) -> Iterator[list[Event]]:
-    while session.has_work:
-        if session.retry_delay > 0:  # a sleep of no time takes 0.1 ms
-            time.sleep(session.retry_delay)
-        events = session.step()
+def _steps(driver: Driver) -> Generator[list[Event]]:
+    # Yield the events of each step.  Why the source failed is raised in place of the End, and a
+    # final Failure too, both after the events before them.  Other failures are logged: no word is
+    # lost.
+    for events in driver.run():
         for index, event in enumerate(events):
-            error = failure if isinstance(event, End) else None
+            error = driver.failure if isinstance(event, End) else None
             if isinstance(event, Failure):
                 error = event.error if event.is_final else None
                 if error is None:
@@ -339,12 +353,12 @@ def _run_steps(session: Session, failure: Exception | None) -> Iterator[list[Eve
         yield events
 
 
-def new_chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
-    """Return a Chunker for chunks of *chunk_seconds*; OptionError if the length is invalid."""
+def _chunk_samples(chunk_seconds: float, sample_rate: int) -> int:
+    """Return the samples of *chunk_seconds*; OptionError if the length is invalid."""
     seconds = real_number(chunk_seconds)
     if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
         raise OptionError(
             f"expected `chunk_seconds` above 0 and up to {MAX_STREAM_SECONDS:.0f}, "
             f"got {shown(chunk_seconds)}"
         )
-    return Chunker(max(1, round(seconds * require_rate(sample_rate))))
+    return max(1, round(seconds * require_rate(sample_rate)))

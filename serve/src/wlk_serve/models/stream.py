@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import attrs
-
-from wlk_core.errors import AudioFormatError, WLKError
+from wlk_core.audio import sealed
 from wlk_core.processor import SAMPLE_RATE
+from wlk_live.audio import rechunk
 from wlk_live.session import End, Failure
-from wlk_serve.errors import RequestError, as_failure
+from wlk_live.session.driver import Driver, reading
+from wlk_serve.errors import as_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.errors import WLKError
     from wlk_live.session import Session
     from wlk_live.session.events import Event
 
 
-@attrs.define(eq=False)
 class RecordingSession:
     """
     A session that reads its audio from a recording, for a scheduler.
@@ -31,15 +31,27 @@ class RecordingSession:
     each decoded piece, and may raise RequestError.  While *has_room* is false, there is no work.
     """
 
-    _session: Session
-    _pieces: Generator[NDArray[np.float32]]
-    _use: Callable[[float], object]
-    _has_room: Callable[[], bool]
-    _failure: WLKError | None = attrs.field(init=False, default=None)
     # A recording has no deadlines.
     audio_time: ClassVar = 0.0
     backlog_seconds: ClassVar = 0.0
     is_ending_utterance: ClassVar = False
+
+    def __init__(
+        self,
+        session: Session,
+        pieces: Iterable[NDArray[np.float32]],
+        use: Callable[[float], object],
+        has_room: Callable[[], bool],
+    ) -> None:
+        def used() -> Iterator[NDArray[np.float32]]:
+            for piece in pieces:
+                use(len(piece) / SAMPLE_RATE)
+                yield piece
+
+        chunks = map(sealed, rechunk(used(), SAMPLE_RATE))  # validated by the decoder
+        self._session = session
+        self._driver = Driver(session, reading(chunks))
+        self._has_room = has_room
 
     @property
     def is_over(self) -> bool:
@@ -58,30 +70,16 @@ class RecordingSession:
 
     def step(self) -> list[Event]:
         """Run the next step; if reading the recording failed, a Failure replaces the End."""
-        if not self._session.has_work:
-            self._read()
+        events, failure = self._driver.step(), self._driver.failure
+        if failure is None:
+            return events
         return [
-            Failure(self._failure, True, event.audio_time)
-            if self._failure is not None and isinstance(event, End)
+            Failure(as_failure(failure), True, event.audio_time)
+            if isinstance(event, End)
             else event
-            for event in self._session.step()
+            for event in events
         ]
 
     def fail(self, error: WLKError) -> list[Event]:
         """End the session because of *error*; return its last events."""
         return self._session.fail(error)
-
-    def _read(self) -> None:
-        samples = 0
-        try:
-            while samples < SAMPLE_RATE:
-                piece = next(self._pieces, None)
-                if piece is None:
-                    self._session.end_audio()
-                    return
-                self._use(len(piece) / SAMPLE_RATE)
-                self._session.receive(piece)
-                samples += len(piece)
-        except (AudioFormatError, OSError, RequestError) as error:
-            self._failure = as_failure(error)
-            self._session.end_audio()

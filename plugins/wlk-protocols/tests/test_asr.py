@@ -205,6 +205,25 @@ def test_webm_of_a_browser_is_decoded():
     assert client.audio.samples == 304  # the resampler keeps the last millisecond
 
 
+def test_webm_is_recognised_in_pieces_of_a_byte():
+    """Proxies and browsers may cut the recording anywhere."""
+    client = open_session()
+
+    assert client.send(*(WEBM[start : start + 1] for start in range(len(WEBM)))) == []
+    assert client.audio.samples == 304
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_samples_that_may_begin_a_container_are_samples_if_nothing_follows(size):
+    """They are held back until the format is certain, or the audio ends."""
+    client = open_session()
+    before = [*client.send(WEBM[:size]), client.audio.seconds]
+    client.send(b"")
+
+    assert before == [0.0]
+    assert client.audio.samples == size // 2
+
+
 @pytest.mark.parametrize("data", [WEBM[:5] + bytes(20), b"RIFF....WAVE"])
 def test_another_container_is_refused_with_what_was_expected(data):
     """WAV and WebM are not mistaken for samples, which would be noise."""
@@ -256,7 +275,9 @@ def handshake(query, translates_to=None):
     card = SimpleNamespace(
         language="en", check_language=codes.__getitem__, translates_to=translates_to
     )
-    return SimpleNamespace(query=QueryParams(query), card=lambda _name: card)
+    return SimpleNamespace(
+        query=QueryParams(query), subprotocols=["captions"], card=lambda _name: card
+    )
 
 
 def test_a_query_chooses_language_and_mode():
@@ -264,6 +285,11 @@ def test_a_query_chooses_language_and_mode():
     assert ROUTE.open(handshake("language=fr&mode=diff")).options.language == "fr"
     assert ROUTE.open(handshake("target_language=")).options.language == "en"
     assert ROUTE.open(handshake("language=auto")).options.language is None
+
+
+def test_the_first_subprotocol_that_is_offered_is_accepted():
+    """Browsers fail a connection that accepts none of the offered ones."""
+    assert ROUTE.open(handshake("")).subprotocol == "captions"
 
 
 def test_a_server_that_translates_does_so_for_every_client():

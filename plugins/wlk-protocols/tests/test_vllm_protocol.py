@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
+from types import SimpleNamespace
 
 from hypothesis import given, strategies
 import pytest
 
-from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
+from wlk_conformance.protocols import CARD, RULES, Client, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
 from wlk_core.tokens import ASRToken
 from wlk_live.session import Commit, End, Endpoint
@@ -119,7 +121,10 @@ def test_no_audio_is_done_at_once(client):
         ({"type": "session.update", "model": "large"}, "model_not_found"),
         ({"type": "input_audio_buffer.append", "audio": ""}, "invalid_audio"),
         ({"type": "input_audio_buffer.append", "audio": "AA=="}, "invalid_audio"),
-        ({"type": "input_audio_buffer.append", "audio": 1}, "invalid_audio"),
+        ({"type": "input_audio_buffer.append", "audio": 1}, "invalid_event"),
+        ({"type": ["session.update"]}, "invalid_event"),
+        ('{"type": "session.update", "model": "\\ud800"}', "invalid_json"),
+        ("[" * 100_000, "invalid_event"),
         (b"\0", "invalid_json"),
     ],
 )
@@ -131,6 +136,27 @@ def test_a_wrong_message_is_answered_and_nothing_changes(client, message, code):
     assert isinstance(error["error"], str)
     assert client.audio.samples == 0
     assert client.send(START) == []
+
+
+def test_fields_that_nobody_reads_cost_no_memory(client):
+    """A message of 7 MB with a million objects would become 300 MB if it were built."""
+    message = f'{{"type": "session.update", "model": "played", "x": [{"{},{}," * 500_000}{{}}]}}'
+    tracemalloc.start()
+    answers = client.send(message)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert answers == []
+    assert peak < 2 * len(message)
+
+
+def test_the_first_subprotocol_that_is_offered_is_accepted():
+    """Browsers fail a connection that accepts none of the offered ones."""
+    handshake = SimpleNamespace(
+        query={}, subprotocols=["realtime", "openai-insecure-api-key.k"], card=lambda _name: CARD
+    )
+
+    assert CLIENT.route.open(handshake).subprotocol == "realtime"
 
 
 def test_a_commit_needs_the_model():

@@ -7,12 +7,14 @@ import json
 
 import attrs
 from hypothesis import given, strategies
+import numpy as np
 import pytest
 
 from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
 from wlk_core.tokens import ASRToken
 from wlk_live.session import Commit, End, Endpoint, SpeechStarted
+from wlk_protocols.wyoming.pcm import AudioConverter, AudioFormat
 from wlk_protocols.wyoming.routes import read_event, routes
 
 FORM = {"rate": 16_000, "width": 2, "channels": 1}
@@ -91,14 +93,14 @@ STOPPED = Endpoint(1.0, "commit", 1.0)
 
 
 def test_the_model_and_its_languages_are_described():
-    """The server declares that it detects the end of speech."""
+    """The client detects the end of speech, unless it asks the server to."""
     (info,) = Session().send(("describe", {}))
 
     (program,) = info["data"]["asr"]
     assert (
         program["supports_transcript_streaming"],
         program["requires_external_vad"],
-    ) == (True, False)
+    ) == (True, True)
     (model,) = program["models"]
     assert (model["name"], model["languages"], model["installed"]) == ("played", ["en", "de"], True)
 
@@ -114,8 +116,10 @@ def test_the_end_of_the_audio_gives_the_transcript(client):
     assert transcripts(messages) == ["zero one"]
 
 
-def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(client):
+def test_a_pause_after_words_gives_the_transcript_to_a_client_that_wants_it_then():
     """It is sent once; the rest of that audio is dropped."""
+    client = Session()
+    client.send(("transcribe", {"vad_sensitivity": "default"}), START, CHUNK)
     before = client.happen(Endpoint(0.4, "silence", 0.9))
     messages = client.happen(SpeechStarted(0.5, 1.0), commit("zero"), Endpoint(1.0, "silence", 1.5))
     later = [*client.send(CHUNK, STOP), *client.happen(commit("noise"))]
@@ -125,6 +129,30 @@ def test_a_pause_after_words_gives_the_transcript_before_the_end_of_the_audio(cl
     assert messages[0]["data"] == {"timestamp": 500}
     assert later == []
     assert client.audio.samples == 16_000
+
+
+def test_an_uploaded_recording_has_the_words_after_its_pauses(client):
+    """However fast it comes: a client that names no `vad_sensitivity` ends its audio itself."""
+    early = client.happen(commit("zero"), Endpoint(1.0, "silence", 1.5))
+    client.send(CHUNK, STOP)
+    messages = client.happen(commit("one"), STOPPED)
+
+    assert transcripts(early) == []
+    assert transcripts(messages) == ["zero one"]
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "seconds"), [("relaxed", 1.25), ("default", 0.7), ("aggressive", 0.3)]
+)
+def test_a_sensitivity_is_a_length_of_silence(sensitivity, seconds):
+    """A command without one has the server's default again."""
+    client = Session()
+    client.send(("transcribe", {"vad_sensitivity": sensitivity}), START, CHUNK, STOP)
+    chosen = client.streams[0].options.gate
+    client.send(("transcribe", {}), START, CHUNK, STOP)
+
+    assert chosen.silence_seconds == seconds
+    assert client.streams[1].options.gate is None
 
 
 def test_commands_in_other_languages_keep_their_own_words_and_times_in_a_shutdown(client):
@@ -170,8 +198,7 @@ def test_no_audio_has_an_empty_transcript():
     client = Session()
 
     assert transcripts(client.send(START, STOP)) == [""]
-    (error,) = client.send(STOP)
-    assert error["data"]["code"] == "wrong_order"
+    assert transcripts(client.send(STOP)) == [""]
 
 
 def test_language_and_terms_are_those_of_the_command():
@@ -184,14 +211,79 @@ def test_language_and_terms_are_those_of_the_command():
     assert (settings.language, settings.keyterms) == ("de", "Küche, wlk")
 
 
-def test_settings_come_between_commands(client):
-    """During a command they are an error; between commands they cause no transcript."""
-    (error,) = client.send(("transcribe", {"language": "de"}))
-    client.send(STOP, ("transcribe", {"language": "de"}), START, CHUNK)
+def test_settings_between_commands_cause_no_transcript(client):
+    """The audio of the next command opens the stream that has them."""
+    client.send(STOP, SETTINGS, START, CHUNK)
     messages = client.happen(commit("zero"), STOPPED, END)
 
-    assert error["data"]["code"] == "wrong_order"
     assert transcripts(messages) == ["zero"]
+
+
+def test_settings_that_come_late_apply_to_all_of_the_command(client):
+    """Its audio so far goes to a new stream; words of the first one are forgotten."""
+    client.happen(commit("zero"))
+    client.send(SETTINGS, CHUNK, STOP)
+    messages = client.happen(commit("null"), commit("eins"), STOPPED)
+
+    first, second = client.streams
+    assert (first.options.language, second.options.language) == ("en", "de")
+    received = [[call for call in each.calls if call[0] == "receive"] for each in (first, second)]
+    assert received[1] == received[0] * 2
+    assert transcripts(messages) == ["null eins"]
+    assert [m["data"]["language"] for m in messages if m["type"] == "transcript"] == ["de"]
+
+
+def test_settings_that_change_nothing_restart_nothing(client):
+    """Some clients send the same settings after the start of the audio."""
+    assert client.send(("transcribe", {"language": "en"})) == []
+    assert len(client.streams) == 1
+
+
+def test_settings_after_half_a_minute_of_audio_are_refused(client):
+    """No more audio than that is kept."""
+    client.send(*[CHUNK] * 31)
+    (error,) = client.send(SETTINGS)
+
+    assert error["data"]["code"] == "wrong_order"
+    assert len(client.streams) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"name": "large"}, "model_not_found"),
+        ({"vad_sensitivity": "lazy"}, "invalid_value"),
+        ({"transcript_names": "Ben"}, "invalid_value"),
+        ({"transcript_terms": [1]}, "invalid_value"),
+    ],
+)
+def test_settings_that_cannot_be_honoured_are_named(fields, code):
+    """The error says what was expected, and the settings stay as they were."""
+    client = Session()
+    before = client.audio.options
+    (error,) = client.send(("transcribe", {"language": "de", **fields}))
+
+    assert error["data"]["code"] == code
+    assert client.audio.options == before
+
+
+def test_only_as_many_terms_are_used_as_an_engine_can_use(caplog):
+    """Names come first, and an error would cost a large household each of its commands."""
+    client = Session()
+    names = [f"lamp {number}" for number in range(20_000)]
+    client.send(("transcribe", {"transcript_names": names, "transcript_terms": ["wlk"]}))
+
+    assert client.audio.options.keyterms == ", ".join(names[:500])
+    assert "the first 500 are used" in caplog.text
+
+
+def test_text_that_is_not_unicode_is_refused():
+    """A lone surrogate would fail in the engine, with each chunk."""
+    (error,) = Session().send(
+        b'{"type": "transcribe", "data": {"transcript_names": ["\\ud800"]}}\n'
+    )
+
+    assert error["data"]["code"] == "invalid_json"
 
 
 def test_a_ping_is_answered():
@@ -208,13 +300,13 @@ def test_a_ping_is_answered():
         b'{"type": "ping", "data": [1]}\n',
         b'{"type": "ping", "data_length": 2}\nab',
         ("synthesize", {}),
-        CHUNK,
-        STOP,
         ("transcribe", {"language": "xx"}),
-        ("audio-start", {"rate": 16_000, "width": 4, "channels": 1}),
-        ("audio-start", {"rate": 16_000, "width": 2, "channels": 2}),
+        ("audio-start", {"rate": 16_000, "width": 5, "channels": 1}),
+        ("audio-start", {"rate": 16_000, "width": 2, "channels": 0}),
         ("audio-start", {"rate": "16000", "width": 2, "channels": 1}),
-        ("audio-start", {}),
+        ("audio-start", {"rate": 1000, "width": 2, "channels": 1}),
+        ("audio-chunk", {"rate": True, "width": 2, "channels": 1}, b"\0\0"),
+        ("audio-chunk", {"width": 4}, b"\0\0"),
     ],
 )
 def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
@@ -226,13 +318,51 @@ def test_a_wrong_event_is_an_error_and_the_connection_goes_on(wrong):
     assert transcripts(client.send(START, STOP)) == [""]
 
 
-def test_another_rate_needs_another_connection(client):
-    """The clock of a session has a single rate; half a sample is an error, too."""
-    (error,) = client.send(("audio-chunk", FORM, b"\0"))
-    client.send(STOP)
-    (other,) = client.send(("audio-start", {**FORM, "rate": 8000}))
+def test_audio_without_a_start_begins_a_command():
+    """The reference server asks for no `audio-start`; a second one changes nothing."""
+    client = Session()
+    client.send(CHUNK, START, CHUNK, STOP)
+    messages = client.happen(commit("zero"), STOPPED)
 
-    assert {error["data"]["code"], other["data"]["code"]} == {"invalid_audio"}
+    assert transcripts(messages) == ["zero"]
+    assert client.audio.samples == 32_000
+
+
+def test_commands_of_one_connection_can_have_any_rate(client):
+    """The clock of the session has a single one; all audio of a command is resampled."""
+    client.send(STOP, ("audio-start", {**FORM, "rate": 8000}))
+    client.send(("audio-chunk", {**FORM, "rate": 8000}, bytes(8000)))
+    client.send(("audio-chunk", {**FORM, "rate": 8000}, bytes(8000)), STOP)
+
+    assert client.audio.samples == 32_000
+
+
+def test_a_program_can_be_selected():
+    """There is only one."""
+    assert Session().send(("select-program", {"name": "wlk-serve"})) == []
+
+
+SAMPLES = np.array([0, 1000, -1000, 32_000, -32_768], "<i2")
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "tolerance"),
+    [
+        ({"width": 1}, (SAMPLES // 256 + 128).astype(np.uint8), 256),
+        ({"width": 2}, SAMPLES, 0),
+        ({"width": 3}, (SAMPLES.astype("<i4") << 16).view(np.uint8).reshape(-1, 4)[:, 1:], 0),
+        ({"width": 4}, SAMPLES.astype("<i4") << 16, 0),
+        ({"channels": 2}, np.repeat(SAMPLES, 2), 0),
+        ({"width": 4, "channels": 3}, np.repeat(SAMPLES.astype("<i4") << 16, 3), 1),
+    ],
+    ids=["8 bits", "16 bits", "24 bits", "32 bits", "stereo", "three channels of 32 bits"],
+)
+def test_samples_of_any_width_and_number_of_channels_are_converted(form, data, tolerance):
+    """Several channels become their mean."""
+    converter = AudioConverter(AudioFormat().updated(form))
+    found = np.frombuffer(converter.push(data.tobytes()), "<i2")
+
+    assert np.abs(found.astype(int) - SAMPLES).max() <= tolerance
 
 
 def read(data):

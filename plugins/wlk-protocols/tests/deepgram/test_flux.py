@@ -172,6 +172,8 @@ def test_other_settings_hold_from_the_next_turn():
     before = session.audio.options
     session.happen(Endpoint(0.5, "silence", 1.3))
     (other,) = session.send(configure(keyterms=["Silero", "gate"], language_hints="en"))
+    session.send(*[QUARTER] * 4)
+    session.happen(mark(1.0, passed=0.75), mark(1.25, passed=0.75))
 
     assert answer["type"] == "ConfigureSuccess"
     assert other["type"] == "ConfigureSuccess"
@@ -197,6 +199,8 @@ def test_other_settings_hold_from_the_next_turn():
         {"keyterms": {"a": 1}},
         {"keyterms": [1]},
         {"language_hints": ["tlh"]},
+        {"keyterms": 150_000 * ["a"]},
+        {"keyterms": ["a" * 20_000]},
     ],
 )
 def test_wrong_settings_change_nothing(fields):
@@ -209,6 +213,95 @@ def test_wrong_settings_change_nothing(fields):
     assert answer["code"]
     assert "expected" in answer["description"] or "language" in answer["description"]
     assert before == session.audio.options
+
+
+def test_text_that_is_not_unicode_is_refused():
+    """A lone surrogate would fail in the engine, with each chunk."""
+    session = open_session()
+    (answer,) = session.send('{"type": "Configure", "keyterms": ["\\ud800"]}')
+
+    assert answer["type"] == "Error"
+    assert session.audio.options.keyterms is None
+
+
+def test_other_settings_wait_until_nobody_speaks():
+    """A change before the first words would otherwise split a word."""
+    session = open_session()
+    session.send(*[QUARTER] * 4)
+    session.send(configure(keyterms=["wlk"]))
+    speech = [mark(0.5), mark(0.75), mark(1.0)]
+    session.happen(*speech)
+    during = session.audio.options.keyterms
+    session.send(*[QUARTER] * 2)
+    session.happen(mark(1.25, passed=1.1), mark(1.5, passed=1.1))
+
+    assert (during, session.audio.options.keyterms) == (None, "wlk")
+
+
+def test_other_settings_do_not_apply_to_audio_that_is_not_decoded_yet():
+    """A client that is seconds ahead of the model may be speaking again."""
+    session = open_session()
+    session.send(*[QUARTER] * 20)
+    session.send(configure(keyterms=["wlk"]))
+    silence = Endpoint(0.75, "silence", 5.0), mark(1.0, passed=0.75), mark(1.25, passed=0.75)
+    session.happen(Commit((token("zero", 0.5),), 5.0), *silence)
+
+    assert session.audio.options.keyterms is None
+
+
+def test_other_settings_hold_at_once_before_any_audio():
+    """As agents set them when they connect."""
+    session = open_session()
+    session.send(configure(keyterms=["wlk"]))
+
+    assert session.audio.options.keyterms == "wlk"
+
+
+def test_settings_that_would_need_too_many_streams_wait_for_a_later_turn():
+    """Audio would otherwise be lost with an error, which ends some clients."""
+    session = open_session()
+    for number in range(6):
+        session.send(QUARTER, QUARTER)
+        session.send(configure(keyterms=[str(number)]))
+        time = session.audio.seconds
+        session.happen(mark(time - 0.25, passed=0.1), mark(time, passed=0.1))
+
+    assert [m["type"] for m in session.messages if m["type"] == "Error"] == []
+    assert session.audio.samples == 6 * 8_000
+
+
+@pytest.mark.parametrize("query", ["numerals=true", "redact=pci&profanity_filter=true"])
+def test_fields_that_are_ignored_are_named_in_a_warning(query):
+    """The protocol has a message for it."""
+    connected, warning = open_session(query).messages
+
+    assert (connected["sequence_id"], warning["sequence_id"]) == (0, 1)
+    assert warning["type"] == "Warning"
+    assert all(field.partition("=")[0] in warning["description"] for field in query.split("&"))
+
+
+def test_an_ignored_setting_is_named_in_a_warning():
+    """The other settings of the message apply."""
+    success, warning = open_session().send(configure(keyterms=["wlk"], numerals=True))
+
+    assert (success["type"], success["keyterms"]) == ("ConfigureSuccess", ["wlk"])
+    assert "numerals" in warning["description"]
+
+
+def test_a_message_that_keeps_the_connection_alive_is_no_error():
+    """Some clients send that of v1 to both versions."""
+    assert open_session().send('{"type": "KeepAlive"}') == []
+
+
+def test_the_window_of_a_message_is_the_audio_that_was_decoded():
+    """A client can be many seconds ahead of the model."""
+    session = open_session()
+    session.send(QUARTER * 40)
+    messages = session.happen(
+        Commit((token("zero", 0.5),), 10.0), mark(1.0), Endpoint(1.3, "silence", 10.0)
+    )
+
+    assert [message["audio_window_end"] for message in messages] == [0.5, 1.0, 1.3]
 
 
 def test_words_have_times_and_turns_have_languages():

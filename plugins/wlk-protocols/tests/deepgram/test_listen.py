@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import attrs
 from hypothesis import given, strategies
 import pytest
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 
 from wlk_conformance.protocols import CARD, RULES, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
@@ -22,7 +23,7 @@ from wlk_live.session import (
     SpeechStarted,
 )
 from wlk_protocols.deepgram.query import ListenQuery
-from wlk_serve.protocols import RequestError
+from wlk_serve.protocols import Handshake, RequestError
 
 from .client import AUDIO, CLIENTS, FLUX, LISTEN, client, final_text
 
@@ -214,7 +215,25 @@ def test_a_close_without_audio_brings_the_metadata_at_once():
     assert session.protocol.end() == []
 
 
-def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_audio():
+def mark(time, *hypothesis, passed=None):
+    """Return the answer to a mark, by which the gate has passed *passed* seconds to the model."""
+    passed = time if passed is None else passed
+    return Marked(
+        name=str(time),
+        transcript=Transcript(hypothesis),
+        processed_up_to=passed,
+        stable_up_to=0.0,
+        stats=StreamStats(audio_seconds=passed),
+        audio_time=time,
+    )
+
+
+def marks(session):
+    """Return the times of the marks that were requested."""
+    return [float(call[1]) for call in session.streams[0].calls if call[0] == "mark"]
+
+
+def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_decoded_audio():
     """UtteranceEnd is sent once, when no word has followed for `utterance_end_ms`."""
     session = open_session("vad_events=true&utterance_end_ms=1000")
     session.send(SECOND)
@@ -222,12 +241,121 @@ def test_speech_and_the_end_of_an_utterance_are_reported_by_the_clock_of_the_aud
         SpeechStarted(0.1, 0.5), Commit((token("zero"),), 1.0), Endpoint(0.6, "silence", 1.0)
     )
     later = [*session.send('{"type": "KeepAlive"}'), *session.send(SECOND), *session.send(SECOND)]
+    ends = session.happen(mark(2.0, passed=0.8), mark(3.0, passed=0.8))
 
     assert messages[0] == {"type": "SpeechStarted", "channel": [0], "timestamp": 0.1}
-    assert later == [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}]
+    assert later == []
+    assert marks(session) == [2.0, 3.0]
+    assert ends == [{"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": 0.5}]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "Configure"}', "\0"])
+def ends_of_utterances(messages):
+    """Return the type of each message, and the transcript or the end of the last word."""
+    return [
+        (m["type"], m["last_word_end"] if m["type"] == "UtteranceEnd" else transcripts([m]))
+        for m in messages
+    ]
+
+
+@pytest.mark.parametrize("query", ["endpointing=false", "endpointing=3000"])
+def test_an_utterance_ends_without_an_endpoint(query):
+    """The gap between words counts; the words before it are final first."""
+    session = open_session(f"{query}&utterance_end_ms=1000")
+    session.send(SECOND, SECOND, SECOND)
+    speech = session.happen(Commit((token("zero"),), 1.0), mark(1.5))
+    silence = session.happen(mark(1.75, passed=1.5))
+
+    assert speech == []  # the model may not have recognised the last half second yet
+    assert ends_of_utterances(silence) == [("Results", ["zero"]), ("UtteranceEnd", 0.5)]
+
+
+def test_noise_without_words_ends_an_utterance():
+    """The gate takes it for speech, and the model finds no word in it."""
+    session = open_session("utterance_end_ms=1000")
+    session.send(SECOND, SECOND, SECOND)
+    session.happen(Commit((token("zero"),), 1.0))
+
+    assert session.happen(mark(1.75), mark(1.99)) == []
+    assert [m["type"] for m in session.happen(mark(2.25))] == ["Results", "UtteranceEnd"]
+
+
+def test_words_that_may_change_do_not_end_an_utterance():
+    """UtteranceEnd comes after the final result with the last word."""
+    session = open_session("utterance_end_ms=1000")
+    session.send(SECOND, SECOND, SECOND)
+    session.happen(Commit((token("zero"),), 1.0))
+
+    assert session.happen(mark(2.5, token("one", 0.6)), mark(3.0, token("one", 0.6))) == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "found"),
+    [
+        (1000, [("Results", ["zero"]), ("UtteranceEnd", 5.5), ("Results", ["one"])]),
+        (3000, [("Results", ["zero"]), ("Results", ["one"])]),
+    ],
+)
+def test_a_client_that_is_faster_than_the_model_has_the_utterances_of_the_audio(wait, found):
+    """Ten seconds are received when the pause of 1.5 s between two words is decoded."""
+    session = open_session(f"utterance_end_ms={wait}")
+    session.send(SECOND * 10)
+    messages = session.happen(
+        Commit((token("zero", 5.0),), 10.0), Endpoint(6.4, "silence", 10.0), mark(6.5, passed=6.0)
+    )
+    messages += session.send(SECOND)
+    messages += session.happen(
+        SpeechStarted(6.9, 11.0), Commit((token("one", 7.0),), 11.0), Endpoint(8, "silence", 11)
+    )
+
+    assert ends_of_utterances(messages) == found
+
+
+def test_a_gap_within_a_commit_ends_an_utterance():
+    """A slow model commits the words of several utterances at once."""
+    session = open_session("utterance_end_ms=1000")
+    session.send(SECOND)
+    tokens = token("zero"), token("one", 0.5), token("two", 3.0)
+    messages = session.happen(Commit(tokens, 4.0), Endpoint(4.0, "silence", 4.0))
+
+    assert ends_of_utterances(messages) == [
+        ("Results", ["zero one"]),
+        ("UtteranceEnd", 1.0),
+        ("Results", ["two"]),
+    ]
+
+
+def test_the_end_of_an_utterance_waits_for_its_speakers():
+    """Its words become final before it, with their speakers."""
+    session = open_session("diarize=true&utterance_end_ms=1000", speaker_delay=2.5)
+    session.send(SECOND, SECOND)
+    session.happen(Commit((token("zero"),), 1.0))
+    before = session.happen(mark(1.75, passed=1.5), mark(2.0, passed=1.5))
+    messages = session.happen(turn("a", 0.0, 0.5))
+
+    assert before == []
+    assert speakers(messages[:1]) == [("zero", 0)]
+    assert [message["type"] for message in messages] == ["Results", "UtteranceEnd"]
+
+
+def test_settings_cannot_change_within_a_connection():
+    """Clients read a `ConfigureFailure`; an `Error` would end some of them."""
+    (failure,) = open_session().send('{"type": "Configure", "keyterms": ["wlk"]}')
+
+    assert (failure["type"], failure["code"]) == (
+        "ConfigureFailure",
+        "CONFIGURE_KEYTERMS_NOT_SUPPORTED",
+    )
+
+
+def test_fields_that_are_ignored_are_named_in_the_metadata():
+    """Those that models fulfil anyway are not, nor those that ask for nothing."""
+    session = open_session("numerals=true&redact=pci&punctuate=true&profanity_filter=false")
+    (metadata,) = session.send(CLOSE)
+
+    assert [each["parameter"] for each in metadata["warnings"]] == ["numerals", "redact"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "\\ud800"}', "\0", "[" * 100_000])
 def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     """The error has Deepgram's fields."""
     session = open_session()
@@ -264,6 +392,61 @@ def test_a_query_chooses_language_keyterms_and_pauses():
     assert (query.options.language, query.options.keyterms) == ("en", "wlk, Silero")
     assert gate.silence_seconds == pytest.approx(0.3)
     assert not query_of("endpointing=false").ends_speech
+
+
+@pytest.mark.parametrize("language", ["multi", "auto", "AUTO"])
+def test_a_language_can_be_detected(language):
+    """Deepgram says `multi`, and most others `auto`."""
+    assert query_of(f"language={language}").options.language is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["&".join(["keyterm=a"] * 501), f"keyterm={10_001 * 'a'}", "&".join(["keywords=a"] * 501)],
+)
+def test_more_keyterms_than_an_engine_can_use_are_refused(query):
+    """They would be encoded for each window of the audio."""
+    with pytest.raises(RequestError, match="expected keyterm as at most 500 terms"):
+        query_of(query)
+
+
+@pytest.mark.parametrize("text", ["language=€", "channels=2\r\nx: y", "multichannel=ü"])
+@pytest.mark.parametrize("route", [LISTEN, FLUX], ids=["listen", "flux"])
+def test_a_refusal_has_a_header_of_printable_ascii(route, text):
+    """The message quotes what the client sent, and other characters would break the response."""
+    with pytest.raises(RequestError) as refusal:
+        PlayedSession(client(route, text, final_text))
+    response = route.refuse(refusal.value)
+
+    assert response.status_code == 400
+    assert response.headers["dg-error"].isascii()
+    assert response.headers["dg-error"].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("offered", "keys", "chosen"),
+    [
+        (["token", "secret"], ["secret"], "token"),
+        (["bearer", "secret"], ["secret"], "bearer"),
+        (["Bearer", "secret"], ["secret"], "Bearer"),
+        (["captions"], [], "captions"),
+        ([], [], None),
+    ],
+)
+@pytest.mark.parametrize("route", [LISTEN, FLUX], ids=["listen", "flux"])
+def test_a_subprotocol_is_accepted_and_may_carry_a_key(route, offered, keys, chosen):
+    """Browsers fail a connection that accepts none of the offered ones."""
+    connection = SimpleNamespace(headers={}, scope={"subprotocols": offered})
+    handshake = Handshake(
+        headers=Headers({}),
+        query=QueryParams(AUDIO),
+        subprotocols=offered,
+        secret=None,
+        card=lambda _name: CARD,
+    )
+
+    assert route.keys(connection) == keys
+    assert route.open(handshake).subprotocol == chosen
 
 
 @pytest.mark.parametrize("route", [LISTEN, FLUX])

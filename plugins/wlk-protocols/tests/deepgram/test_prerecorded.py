@@ -78,6 +78,14 @@ def test_the_language_is_that_of_the_query_or_detected():
     assert channel["detected_language"] == "en"
 
 
+def test_fields_that_are_ignored_are_named_in_the_metadata():
+    """Each has a warning, as Deepgram warns of parameters."""
+    _, answer = asked("summarize=v2&topics=false&smart_format=true")
+
+    (warning,) = answer("req_1", WORDS, 2.0)["metadata"]["warnings"]
+    assert warning["parameter"] == "summarize"
+
+
 @pytest.mark.parametrize(
     ("query", "headers", "reason"),
     [

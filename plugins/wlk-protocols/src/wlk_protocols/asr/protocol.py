@@ -85,7 +85,8 @@ class AsrProtocol:
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
-        self._decode: Callable[[bytes], Iterable[bytes]] | None = None  # chosen by the first audio
+        self._start = b""  # the first bytes of audio, while they may still begin a container
+        self._decode: Callable[[bytes], Iterable[bytes]] | None = None  # chosen by those bytes
         self._has_ended = False  # by the client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
         self._sequence = 0
@@ -109,6 +110,9 @@ class AsrProtocol:
             self._has_ended = True
             return self.end()
         if self._decode is None:
+            data = self._start = self._start + data
+            if any(each.startswith(data) and each != data for each in _CONTAINERS):
+                return []  # too short to tell
             is_container = data.startswith(_CONTAINERS)
             self._decode = WebmDecoder().decode if is_container else lambda samples: (samples,)
         try:
@@ -149,6 +153,8 @@ class AsrProtocol:
     def end(self) -> list[Message]:
         """End the audio; may be called again."""
         was_over = self._audio.is_over
+        if self._decode is None:
+            self._audio.append(self._start)
         self._audio.end()
         if self._audio.segments or was_over or not self._has_ended:
             return []

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wlk_protocols.asr.protocol import MODES, AsrProtocol
+from wlk_protocols.fields import chosen_subprotocol, language_of
 from wlk_serve.protocols import (
     CloseSocket,
     Opening,
@@ -52,12 +53,14 @@ def _open(handshake: Handshake) -> Opening:
         if card.translates_to is None:
             expected = "no target_language: this server does not translate"
         raise RequestError(f"expected {expected}")
-    language = query.get("language", "")
-    code = None if language == "auto" else card.check_language(language) or card.language
     return Opening(
         make=partial(AsrProtocol, mode=mode),
         card=card,
-        options=StreamOptions(language=code, translates=card.translates_to is not None),
+        options=StreamOptions(
+            language=language_of(card, query.get("language", "")),
+            translates=card.translates_to is not None,
+        ),
+        subprotocol=chosen_subprotocol(handshake),
     )
 
 

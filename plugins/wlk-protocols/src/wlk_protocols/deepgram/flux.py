@@ -6,16 +6,19 @@ It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v2.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
 from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange, Marked
-from wlk_protocols.deepgram.messages import decoder, language_fields, parse_message
+from wlk_protocols.deepgram.messages import decoder, language_fields, message_type
+from wlk_protocols.deepgram.query import Configure
+from wlk_protocols.fields import decoded
 from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from wlk_core.tokens import ASRToken
     from wlk_live.session import Event
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
 _UPDATE_SECONDS = 0.25  # of audio between two updates
+_MAX_LEAD = 0.5  # seconds of audio after a silence that are counted as silence
 _FRAME_SECONDS = 0.05  # a little more than the 32 ms frames of the voice activity detector
 
 
@@ -46,9 +50,14 @@ class _SilenceClock:
         self._withheld = max(0.0, withheld if is_passing else self._withheld + withheld)
         self._time, self._passed = time, passed
 
+    @property
+    def is_withheld(self) -> bool:
+        """Whether the gate withholds the latest audio, because nobody speaks."""
+        return self._withheld > _FRAME_SECONDS
+
     def silence(self, without_words: float, hang_over: float) -> float:
         """Return seconds of silence; the model's last *without_words* seconds have no words."""
-        if self._withheld > _FRAME_SECONDS:
+        if self.is_withheld:
             return hang_over + self._withheld
         return min(max(0.0, without_words), hang_over)
 
@@ -60,7 +69,8 @@ class FluxProtocol:
     A turn starts with its first words and ends with a pause.  It can end eagerly after a shorter
     silence in which the text did not change.  If the text changes after all, the turn is resumed,
     so that a turn always ends with the transcript of its last eager end.  New options apply from
-    the next turn, because they need a new stream.
+    the next turn, because they need a new stream, and that only while nobody speaks: a stream that
+    ended within a word would split it.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -69,7 +79,7 @@ class FluxProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._next_query = query  # applies from the end of the turn
+        self._next_query = query  # applies when nobody speaks
         self._decode = decoder(is_webm=query.is_webm)
         self._sequence = 0  # of the next message
         self._turn = 0
@@ -80,11 +90,13 @@ class FluxProtocol:
         self._silence_clock = _SilenceClock()
         self._eager_text: str | None = None  # of the eager end, until it is resumed
         self._marked = 0.0  # seconds of audio at the last mark that was requested
+        self._decoded = 0.0  # seconds of audio that the model has decoded, at least
         self._forces = 0  # ForceEndTurn messages that have yet to take effect
 
     def begin(self) -> list[Message]:
         """Return the first message of the connection."""
-        return [self._message("Connected")]
+        connected = self._message("Connected")
+        return [connected, *self._warnings(self._query.ignored)]
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply audio or a message from the client."""
@@ -116,10 +128,10 @@ class FluxProtocol:
             case Commit():
                 self._words += event.tokens
                 self._hypothesis = ()
-                yield from self._start_or_resume(event.audio_time)
+                yield from self._start_or_resume()
             case HypothesisChange():
                 self._hypothesis = event.transcript.tokens
-                yield from self._start_or_resume(event.audio_time)
+                yield from self._start_or_resume()
             case Marked():
                 yield from self._update(event)
             case Endpoint():
@@ -133,8 +145,9 @@ class FluxProtocol:
         return []
 
     def _apply(self, text: str) -> list[Message]:
-        fields = parse_message(text)
-        match fields.get("type"):
+        match message_type(text):
+            case "KeepAlive":  # of clients that share code with v1
+                return []
             case "CloseStream":
                 return self.end()
             case "ForceEndTurn":
@@ -142,28 +155,40 @@ class FluxProtocol:
                     self._forces += 1
                 return []
             case "Configure":
-                return [self._configure(fields)]
+                return self._configure(text)
         raise RequestError(
             f"expected audio, Configure, ForceEndTurn or CloseStream, got {text[:100]!r}",
             code="invalid_message",
         )
 
-    def _configure(self, fields: Message) -> Message:
+    def _configure(self, text: str) -> list[Message]:
         """Change the options that a message names, from the next turn on."""
         try:
-            query = self._next_query.configured(fields)
-            self._audio.check_change()
+            fields = decoded(text, Configure)
+            self._next_query = self._next_query.configured(fields)
         except RequestError as error:
             code = str(error.code).upper()
-            return self._message("ConfigureFailure", code=code, description=str(error))
-        self._next_query = query
-        if self._turn_start is None:
+            return [self._message("ConfigureFailure", code=code, description=str(error))]
+        if self._audio.open_segment is None:
             self._change_options()
-        return self._message("ConfigureSuccess", **query.record())
+        success = self._message("ConfigureSuccess", **self._next_query.record())
+        return [success, *self._warnings(["numerals"] if fields.numerals else [])]
+
+    def _is_near(self, time: float) -> bool:
+        """Return whether the silence before *time* still lasts, as far as the client has sent."""
+        return self._audio.seconds - time < _MAX_LEAD
 
     def _change_options(self) -> None:
-        self._query = self._next_query
-        self._audio.change(self._query.options)
+        with suppress(RequestError):  # too many streams are unfinished: at the end of a later turn
+            self._audio.check_change()
+            self._query = self._next_query
+            self._audio.change(self._query.options)
+
+    def _warnings(self, ignored: Iterable[str]) -> list[Message]:
+        """Return a message that names *ignored* fields; none if there are none."""
+        names = ", ".join(ignored)
+        about = f"this server ignores {names}"
+        return [self._message("Warning", code="UNSUPPORTED", description=about)] if names else []
 
     @property
     def _tokens(self) -> list[ASRToken]:
@@ -173,56 +198,63 @@ class FluxProtocol:
     def _text(self) -> str:
         return "".join(token.text for token in self._tokens).strip()
 
-    def _start_or_resume(self, now: float) -> Iterator[Message]:
+    def _start_or_resume(self) -> Iterator[Message]:
         """Start a turn at its first words; resume it if its text changed after its eager end."""
         if self._turn_start is None:
             if self._text:
                 self._turn_start = min(token.start for token in self._tokens)
-                yield self._info_message("StartOfTurn", now)
+                yield self._info_message("StartOfTurn")
         elif self._eager_text not in {None, self._text}:
             self._eager_text = None
-            yield self._info_message("TurnResumed", now)
+            yield self._info_message("TurnResumed")
 
     def _update(self, mark: Marked) -> Iterator[Message]:
         """Report the current turn or its eager end."""
         text, last = self._text, self._marked_text
-        now = float(mark.name)
+        self._decoded = max(self._decoded, float(mark.name))
         self._marked_text = text
-        self._silence_clock.add(now, mark.stats.audio_seconds)
-        if self._turn_start is None or self._eager_text is not None:
+        self._silence_clock.add(float(mark.name), mark.stats.audio_seconds)
+        if self._turn_start is None:
+            if self._is_near(float(mark.name)) and self._silence_clock.is_withheld:
+                self._change_options()
+            return
+        if self._eager_text is not None:
             return
         end = max((token.end for token in self._tokens), default=mark.processed_up_to)
         silence = self._silence_clock.silence(mark.processed_up_to - end, self._query.hang_over)
         if text and text == last and silence >= self._query.eager_seconds:
             self._eager_text = text
-            yield self._info_message("EagerEndOfTurn", now, silence)
+            yield self._info_message("EagerEndOfTurn", silence)
         else:
-            yield self._info_message("Update", now, silence)
+            yield self._info_message("Update", silence)
 
     def _end_turn(self, event: Endpoint) -> Iterator[Message]:
         is_forced = event.reason == "commit" and self._forces > 0
         if is_forced:
             self._forces -= 1
         self._hypothesis = ()  # all words are committed
-        yield from self._start_or_resume(event.audio_time)
+        self._decoded = max(self._decoded, event.time)
+        yield from self._start_or_resume()
         if self._turn_start is not None:
             trigger = "manual" if is_forced else self._query.trigger
-            message = self._info_message("EndOfTurn", event.audio_time, self._query.end_seconds)
+            message = self._info_message("EndOfTurn", self._query.end_seconds)
             yield {**message, "trigger": trigger}
             self._turn += 1
         self._turn_start = None
         self._words = []
         self._eager_text = None
         self._marked_text = ""
-        self._change_options()
+        if event.reason == "commit" or self._is_near(event.time + self._query.end_seconds):
+            self._change_options()
 
-    def _info_message(self, event: str, now: float, silence: float = 0.0) -> Message:
+    def _info_message(self, event: str, silence: float = 0.0) -> Message:
+        end = max([self._decoded, *(token.end for token in self._tokens)])
         return self._message(
             "TurnInfo",
             event=event,
             turn_index=self._turn,
             audio_window_start=round(self._turn_start or 0.0, 3),
-            audio_window_end=round(now, 3),
+            audio_window_end=round(end, 3),
             transcript=self._text,
             words=[
                 {

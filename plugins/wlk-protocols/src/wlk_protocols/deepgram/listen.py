@@ -26,9 +26,9 @@ from wlk_live.session.timeline import with_speakers
 from wlk_protocols.deepgram.messages import (
     channel_record,
     decoder,
+    message_type,
     metadata_fields,
     model_info,
-    parse_message,
     rounded,
 )
 from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, as_request_error
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from wlk_protocols.deepgram.query import ListenQuery
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
+_MARK_SECONDS = 0.25  # of audio between two marks, while an utterance may be about to end
+# The end of what a model has consumed, in which it may not have found a word yet that began there:
+# the border of AlignAtt is 0.3 s.
+_UNCERTAIN_SECONDS = 0.5
+
 
 class ListenProtocol:
     """
@@ -50,6 +55,10 @@ class ListenProtocol:
     text.  Committed words become final only with the next words or the end of the utterance, so
     that the last words come with `speech_final` or `from_finalize`, where clients look for them.
     Interim results show them immediately.
+
+    UtteranceEnd follows the final result with the last word before a gap of `utterance_end` seconds
+    between words, by the clock of the decoded audio: a client can send faster than the model
+    decodes, and may want no `speech_final`.
 
     A diarizer assigns speakers after words are committed, and no message can add them to a final
     result.  If speakers are requested, final results wait for them, except the one for a Finalize.
@@ -66,7 +75,8 @@ class ListenProtocol:
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the channel of the last interim result
         self._last_word_end: float | None = None  # until UtteranceEnd reports it
-        self._is_silent = False  # since the last endpoint
+        self._is_silent = False  # since the last pause
+        self._last_mark = (0.0, 0.0)  # its time, and the audio that the gate had passed on
         self._finalizes = 0  # Finalize messages that have yet to be answered
         self._speakers: dict[int | str, int] = {}
         self._speaker_delay = info.card.speaker_delay if query.has_speakers else None
@@ -100,35 +110,28 @@ class ListenProtocol:
         """Apply an event of the session, once the speakers of the words before it are known."""
         if isinstance(event, SpeakerTurn):
             insort(self._spans, event.span, key=attrgetter("start"))
-        elif isinstance(event, Marked):
-            self._decoded = float(event.name)
         else:
             self._waiting.append(event)
+        if isinstance(event, Marked):
+            self._decoded = float(event.name)
         is_commit = isinstance(event, Endpoint) and event.reason == "commit"
         is_urgent = is_commit or isinstance(event, End | Failure)
         while self._waiting:
-            if isinstance(self._waiting[0], Endpoint) and not (is_urgent or self._has_speakers()):
-                return
+            if not (is_urgent or self._has_speakers()) and self._makes_final(self._waiting[0]):
+                break
             yield from self._apply_event(self._waiting.popleft())
+        self._request_mark()
 
     def _apply_event(self, event: Event | SegmentEnd) -> Iterator[Message]:
         match event:
             case SpeechStarted():
-                self._is_silent = False
-                if self._query.has_speech_started:
-                    yield {
-                        "type": "SpeechStarted",
-                        "channel": [0],
-                        "timestamp": rounded(event.start),
-                    }
+                yield from self._start_speech(event.start)
             case Commit():
-                if self._words and self._has_speakers():
-                    yield self._final(max(token.end for token in self._words))
-                self._words += event.tokens
-                self._last_word_end = max(token.end for token in self._words)
-                yield from self._interim((), event.audio_time)
+                yield from self._add_words(event)
             case HypothesisChange():
                 yield from self._interim(event.transcript.tokens, event.audio_time)
+            case Marked():
+                yield from self._apply_mark(event)
             case Endpoint():
                 yield from self._end_utterance(event)
             case Failure(is_final=True):
@@ -142,6 +145,21 @@ class ListenProtocol:
         self._audio.end()
         return [] if self._audio.segments or was_over else [self._metadata()]
 
+    def _start_speech(self, start: float) -> Iterator[Message]:
+        yield from self._utterance_end(start)
+        self._is_silent = False
+        if self._query.has_speech_started:
+            yield {"type": "SpeechStarted", "channel": [0], "timestamp": rounded(start)}
+
+    def _add_words(self, commit: Commit) -> Iterator[Message]:
+        if self._words and self._has_speakers():
+            yield self._final(max(token.end for token in self._words))
+        for token in commit.tokens:
+            yield from self._utterance_end(token.start)
+            self._words.append(token)
+            self._last_word_end = max(token.end, self._last_word_end or 0.0)
+        yield from self._interim((), commit.audio_time)
+
     def _append(self, data: bytes) -> Iterator[Message]:
         if self._audio.is_ended:
             return
@@ -150,11 +168,17 @@ class ListenProtocol:
             return
         for samples in self._decode(data):
             self._audio.append(samples)
-        yield from self._utterance_end(self._audio.seconds)
         self._request_mark()
 
     def _apply(self, text: str) -> Iterator[Message]:
-        match parse_message(text).get("type"):
+        match message_type(text):
+            case "Configure":
+                yield {
+                    "type": "ConfigureFailure",
+                    "request_id": self._info.id,
+                    "code": "CONFIGURE_KEYTERMS_NOT_SUPPORTED",
+                    "description": "expected all settings in the query; open a new connection",
+                }
             case "KeepAlive":
                 pass  # it has no audio, so no clock advances
             case "CloseStream":
@@ -180,16 +204,53 @@ class ListenProtocol:
         is_spoken = any(span.end > last.start for span in self._spans)
         return is_spoken or self._decoded >= last.end + self._speaker_delay
 
+    def _makes_final(self, event: Event | SegmentEnd) -> bool:
+        """Return whether *event* makes the committed words final."""
+        match event:
+            case Endpoint():
+                return True
+            case Marked():
+                return self._is_utterance_over(self._quiet_until(event))
+            case Commit(tokens) if tokens:
+                return self._is_utterance_over(tokens[0].start)
+            case SpeechStarted():
+                return self._is_utterance_over(event.start)
+        return False
+
     def _request_mark(self) -> None:
+        """Request a mark if the audio so far may show that nobody speaks, or who spoke."""
+        now, due = self._audio.seconds, math.inf
         # Without a mark, no event would report that the diarizer has found nobody by then.
         if self._waiting and self._words and self._speaker_delay is not None:
             due = self._words[-1].end + self._speaker_delay
-            if self._marked < due <= self._audio.seconds:
-                self._marked = self._audio.seconds
-                self._audio.mark(str(self._marked))
+        if self._last_word_end is not None and self._query.utterance_end is not None:
+            due = min(due, self._last_word_end + self._query.utterance_end)
+        is_new = self._marked < due or now >= self._marked + _MARK_SECONDS
+        if due <= now and is_new and self._audio.open_segment is not None:
+            self._marked = now
+            self._audio.mark(str(now))
+
+    def _apply_mark(self, mark: Marked) -> Iterator[Message]:
+        until = self._quiet_until(mark)
+        self._last_mark = float(mark.name), mark.stats.audio_seconds
+        if not mark.transcript.tokens:  # words that may change are not final yet
+            yield from self._utterance_end(until)
+
+    def _quiet_until(self, mark: Marked) -> float:
+        """
+        Return the time before which no other word can begin, as far as *mark* shows.
+
+        While somebody speaks, the model may not have recognised the latest words yet.  In silence
+        the gate withholds the audio from the model.
+        """
+        time, (last, passed) = float(mark.name), self._last_mark
+        is_withheld = time >= last + _MARK_SECONDS and mark.stats.audio_seconds == passed
+        if self._is_silent or is_withheld:
+            return time
+        return mark.processed_up_to - _UNCERTAIN_SECONDS
 
     def _end_utterance(self, event: Endpoint) -> Iterator[Message]:
-        self._is_silent = True
+        self._is_silent = event.reason != "commit"
         is_finalize = event.reason == "commit" and self._finalizes > 0
         if is_finalize:
             self._finalizes -= 1
@@ -207,12 +268,18 @@ class ListenProtocol:
         if self._audio.is_ended and not self._audio.has_failed:
             yield self._metadata()
 
-    def _utterance_end(self, now: float) -> Iterator[Message]:
-        """Report the end of an utterance if no word has followed it for `utterance_end` seconds."""
+    def _is_utterance_over(self, until: float) -> bool:
+        """Return whether the last utterance is over if no other word begins before *until*."""
         wait, end = self._query.utterance_end, self._last_word_end
-        if wait is None or end is None or not self._is_silent or now < end + wait:
+        return wait is not None and end is not None and until >= end + wait
+
+    def _utterance_end(self, until: float) -> Iterator[Message]:
+        """Report the end of an utterance, after its words, if no word begins before *until*."""
+        if not self._is_utterance_over(until):
             return
-        self._last_word_end = None
+        end, self._last_word_end = self._last_word_end or 0.0, None
+        if self._words:
+            yield self._final(end)
         yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": rounded(end)}
 
     def _interim(self, hypothesis: Iterable[ASRToken], now: float) -> Iterator[Message]:
@@ -272,5 +339,6 @@ class ListenProtocol:
         return channel_record(spoken, self._speakers if self._query.has_speakers else None)
 
     def _metadata(self) -> Message:
-        fields = metadata_fields(self._info.card, self._info.id, self._audio.seconds)
+        card, seconds = self._info.card, self._audio.seconds
+        fields = metadata_fields(card, self._info.id, seconds, self._query.ignored)
         return {"type": "Metadata", **fields}

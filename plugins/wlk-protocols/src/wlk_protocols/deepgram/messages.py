@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-import json
 import string
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wlk_serve.protocols import WebmDecoder
+import msgspec
+
+from wlk_protocols.fields import decoded
+from wlk_serve.protocols import RequestError, WebmDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,13 +26,16 @@ def decoder(*, is_webm: bool) -> Callable[[bytes], Iterable[bytes]]:
     return WebmDecoder().decode if is_webm else lambda samples: (samples,)
 
 
-def parse_message(text: str) -> Message:
-    """Parse a JSON object; a malformed message has no fields."""
+class _Typed(msgspec.Struct):
+    type: str = ""
+
+
+def message_type(text: str) -> str:
+    """Return the type of a message; a malformed one has none."""
     try:
-        fields: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
+        return decoded(text, _Typed).type
+    except RequestError:
+        return ""
 
 
 def language_fields(tokens: Iterable[ASRToken]) -> Message:
@@ -72,8 +77,14 @@ def word_record(token: ASRToken, speakers: dict[int | str, int] | None = None) -
     return word
 
 
-def metadata_fields(card: ModelCard, request_id: str, seconds: float) -> Message:
-    """Return the metadata of an answer that covers *seconds* of audio."""
+def metadata_fields(
+    card: ModelCard, request_id: str, seconds: float, ignored: Iterable[str] = ()
+) -> Message:
+    """Return the metadata of an answer that covers *seconds* of audio; warn of *ignored* fields."""
+    warnings = [
+        {"parameter": name, "type": "unsupported", "message": f"this server ignores {name}"}
+        for name in ignored
+    ]
     return {
         "transaction_key": "deprecated",
         "request_id": request_id,
@@ -83,6 +94,7 @@ def metadata_fields(card: ModelCard, request_id: str, seconds: float) -> Message
         "channels": 1,
         "models": [card.name],
         "model_info": {card.name: model_info(card)},
+        **({"warnings": warnings} if warnings else {}),
     }
 
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from wlk_live.captions.segments import segments_with_tokens
 from wlk_protocols.deepgram.messages import channel_record, metadata_fields, rounded
-from wlk_protocols.deepgram.query import is_true, language_of, refuse_channels, terms_of
+from wlk_protocols.deepgram.query import (
+    ignored_fields,
+    is_true,
+    refuse_channels,
+    requested_language,
+    terms_of,
+)
 from wlk_serve.protocols import RequestError, TranscriptionRequest
 
 if TYPE_CHECKING:
@@ -49,11 +55,12 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         has_speakers=has_speakers,
         has_utterances=is_true(query, "utterances"),
         detects_language=detects_language,
+        ignored=ignored_fields(query),
     )
     request = TranscriptionRequest(
         task="transcribe",
         model=card.name,
-        language=None if detects_language else language_of(query, card),
+        language=None if detects_language else requested_language(query, card),
         keyterms=terms_of(query, card),
         response_format="diarized_json" if has_speakers else "json",
     )
@@ -69,6 +76,7 @@ def _answer(
     has_speakers: bool,
     has_utterances: bool,
     detects_language: bool,
+    ignored: Sequence[str],
 ) -> Message:
     speakers: dict[int | str, int] | None = {} if has_speakers else None
     channel = channel_record(tokens, speakers)
@@ -91,4 +99,5 @@ def _answer(
             if speakers is not None and segment.speaker is not None:
                 utterance["speaker"] = speakers[segment.speaker]
             results["utterances"].append(utterance)
-    return {"metadata": metadata_fields(card, request_id, seconds), "results": results}
+    metadata = metadata_fields(card, request_id, seconds, ignored)
+    return {"metadata": metadata, "results": results}

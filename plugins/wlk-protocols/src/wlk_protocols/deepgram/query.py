@@ -6,10 +6,19 @@ import math
 from typing import TYPE_CHECKING
 
 import attrs
+import msgspec
 from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
-from wlk_serve.protocols import GateParameters, RequestError, StreamOptions
+from wlk_protocols.fields import (
+    HANG_OVER_SHARE,
+    MIN_PAUSE,
+    check_terms,
+    gate_of,
+    keyterms_of,
+    language_of,
+)
+from wlk_serve.protocols import RequestError, StreamOptions
 
 if TYPE_CHECKING:
     from wlk_live.audio.pcm import Encoding
@@ -22,9 +31,6 @@ _ENCODINGS: dict[str, Encoding] = {
     "alaw": "alaw",
 }
 _RATES = (8_000, 48_000)  # lowest and highest, in samples per second
-_MIN_ENDPOINTING = 0.3  # seconds; shorter pauses occur within words
-_PRE_ROLL_SHARE = 0.4  # pre-roll of the gate, as a fraction of the silence that ends speech
-_HANG_OVER_SHARE = 0.45  # resulting hang-over of the gate, as a fraction of the same silence
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
 _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over with confidence 0.5
 _EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux; the timeout is in milliseconds
@@ -32,12 +38,29 @@ _THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
 _LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # name in Configure: in queries
 _MAX_DIGITS = 9
 _BOOLEANS = {"true": True, "false": False}
+# Fields that are supported somewhere, or are right without a word: models write punctuation, and a
+# `tag` or a `version` changes no transcript.  All others are named as ignored.
+_KNOWN = {
+    *("model", "version", "tag", "encoding", "sample_rate", "channels", "multichannel"),
+    *("language", "language_hint", "detect_language", "keyterm", "keywords", "diarize"),
+    *("interim_results", "endpointing", "utterance_end_ms", "vad_events", "utterances"),
+    *("punctuate", "smart_format", "mip_opt_out", *_THRESHOLDS),
+}
+
+
+class Configure(msgspec.Struct):
+    """The fields of a Configure message; null resets a threshold to its default."""
+
+    thresholds: dict[str, int | float | str | None] | None = None
+    keyterms: list[str] | str | None = None
+    language_hints: list[str] | str | None = None
+    numerals: msgspec.Raw = msgspec.Raw(b"")
 
 
 @attrs.frozen(kw_only=True)
 class ListenQuery:
     """
-    The supported fields of ``/v1/listen``; others, such as those for formatting, are ignored.
+    The supported fields of ``/v1/listen``.
 
     Attributes:
         options: how to open streams.
@@ -47,6 +70,7 @@ class ListenQuery:
         utterance_end: seconds after the last word until UtteranceEnd; None to send none.
         has_speakers: whether words have speakers.
         is_webm: whether the audio is WebM.
+        ignored: the names of other fields, such as those for formatting.
 
     """
 
@@ -57,6 +81,7 @@ class ListenQuery:
     utterance_end: float | None = None
     has_speakers: bool = False
     is_webm: bool = False
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, query: QueryParams, card: ModelCard) -> ListenQuery:
@@ -79,6 +104,7 @@ class ListenQuery:
             utterance_end=None if utterance_end is None else utterance_end / 1000,
             has_speakers=is_true(query, "diarize"),
             is_webm="encoding" not in query,
+            ignored=ignored_fields(query),
         )
 
 
@@ -119,7 +145,7 @@ class FluxQuery:
         timeout = (_integer(query, "eot_timeout_ms", 500, 60_000) or _EOT_TIMEOUT) / 1000
         certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, _EOT_THRESHOLD))
         eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
-        seconds = max(_MIN_ENDPOINTING, min(certain, timeout))
+        seconds = max(MIN_PAUSE, min(certain, timeout))
         options = _options(query, card, seconds)
         return cls(
             fields=query,
@@ -136,31 +162,30 @@ class FluxQuery:
         return "encoding" not in self.fields
 
     @property
+    def ignored(self) -> tuple[str, ...]:
+        """The names of fields that this server does not have."""
+        return ignored_fields(self.fields)
+
+    @property
     def hang_over(self) -> float:
         """Seconds of audio that the gate passes on after speech."""
-        return self.end_seconds * _HANG_OVER_SHARE
+        return self.end_seconds * HANG_OVER_SHARE
 
-    def configured(self, message: Message) -> FluxQuery:
+    def configured(self, message: Configure) -> FluxQuery:
         """
-        Return the query as changed by a Configure message; null resets a threshold to its default.
+        Return the query as changed by a message.
 
         Raises:
             RequestError: as `parse`.
 
         """
-        thresholds = message.get("thresholds") or {}
-        if not isinstance(thresholds, dict):
-            raise _invalid("thresholds", "an object", str(thresholds))
+        thresholds = message.thresholds or {}
         chosen = {name: thresholds[name] for name in _THRESHOLDS if name in thresholds}
         changes = {name: [] if value is None else [str(value)] for name, value in chosen.items()}
         for field, name in _LISTS.items():
-            values = message.get(field)
-            values = [values] if isinstance(values, str) else values
-            if values is None:
-                continue
-            if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-                raise _invalid(field, "a list of strings", str(values))
-            changes[name] = values
+            values = getattr(message, field)
+            if values is not None:
+                changes[name] = [values] if isinstance(values, str) else values
         kept = [item for item in self.fields.multi_items() if item[0] not in changes]
         new = [(name, value) for name, values in changes.items() for value in values]
         return FluxQuery.parse(QueryParams([*kept, *new]), self.card)
@@ -204,39 +229,45 @@ def _options(query: QueryParams, card: ModelCard, silence: float | None) -> Stre
     return StreamOptions(
         encoding=_ENCODINGS[name],
         rate=rate,
-        language=language_of(query, card),
+        language=requested_language(query, card),
         keyterms=terms_of(query, card),
-        gate=None if silence is None else _gate(max(_MIN_ENDPOINTING, silence)),
+        gate=None if silence is None else gate_of(silence),
     )
 
 
-def language_of(query: QueryParams, card: ModelCard) -> str | None:
+def requested_language(query: QueryParams, card: ModelCard) -> str | None:
     """Return the code of the requested language; None to detect it."""
     hints = query.getlist("language_hint")
     language = query.get("language", "")
     if not language and hints:
         language = hints[0] if len(hints) == 1 else "multi"
-    if language == "multi":
-        return None
-    return card.check_language(language) or card.language
+    return language_of(card, language)
 
 
 def terms_of(query: QueryParams, card: ModelCard) -> str | None:
-    """Return the keyterms separated by commas; None if there are none, or no support for them."""
+    """
+    Return the keyterms separated by commas; None if there are none, or no support for them.
+
+    Raises:
+        RequestError: there are more of them than an engine can use.
+
+    """
     # Each of the `keywords`, for models before nova-3, can end with a boost such as ":2".
     words = [text.partition(":")[0] for text in query.getlist("keywords")]
-    terms = ", ".join([*query.getlist("keyterm"), *words])
-    return terms if terms and card.takes("keyterms") else None
+    terms = [*query.getlist("keyterm"), *words]
+    check_terms("keyterm", terms)
+    return keyterms_of(card, terms)
+
+
+def ignored_fields(query: QueryParams) -> tuple[str, ...]:
+    """Return the names of the fields that request what this server does not have."""
+    return tuple(name for name, value in query.items() if name not in _KNOWN and value != "false")
 
 
 def refuse_channels(query: QueryParams, instead: str) -> None:
     """Refuse more than one channel; the error message says what to do *instead*."""
     if query.get("channels", "1") != "1" or is_true(query, "multichannel"):
         raise _invalid("channels", f"1; {instead}", query.get("channels", ""))
-
-
-def _gate(seconds: float) -> GateParameters:
-    return GateParameters(silence_seconds=seconds, pre_roll=seconds * _PRE_ROLL_SHARE)
 
 
 def _number(query: QueryParams, name: str, lowest: float, highest: float, default: float) -> float:

@@ -11,6 +11,7 @@ from wlk_protocols.deepgram.flux import FluxProtocol
 from wlk_protocols.deepgram.listen import ListenProtocol
 from wlk_protocols.deepgram.prerecorded import recording_request
 from wlk_protocols.deepgram.query import FluxQuery, ListenQuery
+from wlk_protocols.fields import chosen_subprotocol
 from wlk_serve.protocols import (
     Opening,
     RecordingRoute,
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
 
     from wlk_serve.protocols import ClientProtocol, Handshake, ModelCard, SessionAudio, SessionInfo
 
-_SUBPROTOCOL = "token"  # browsers offer it, followed by the key as another subprotocol
+_SCHEMES = {"token", "bearer"}  # browsers offer one, followed by the key as another subprotocol
 
 
 def _keys(connection: HTTPConnection) -> list[str]:
-    offered = connection.scope.get("subprotocols", [])
-    return [*header_keys(connection.headers), *(offered[1:] if _SUBPROTOCOL in offered else [])]
+    scheme, *keys = connection.scope.get("subprotocols") or [""]
+    return [*header_keys(connection.headers), *(keys if scheme.lower() in _SCHEMES else [])]
 
 
 def _refuse(error: RequestError) -> JSONResponse:
     code = "INVALID_AUTH" if error.code == "invalid_api_key" else str(error.code).upper()
     body = {"err_code": code, "err_msg": str(error), "request_id": ""}
-    return JSONResponse(body, error.status, {"dg-error": str(error)[:200]})
+    # The error quotes what the client sent, and a header holds nothing but printable ASCII safely.
+    header = "".join(mark if " " <= mark <= "~" else "?" for mark in str(error)[:200])
+    return JSONResponse(body, error.status, {"dg-error": header})
 
 
 def _open(
@@ -51,7 +54,7 @@ def _open(
         make=lambda audio, info: protocol(audio, info, query),
         card=card,
         options=query.options,
-        subprotocol=_SUBPROTOCOL if _SUBPROTOCOL in handshake.subprotocols else None,
+        subprotocol=chosen_subprotocol(handshake),
     )
 
 

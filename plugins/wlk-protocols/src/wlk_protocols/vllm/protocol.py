@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
 
 from wlk_live.session import Commit, End, Endpoint, Failure
+from wlk_protocols.fields import decoded
 from wlk_serve.protocols import Message, RequestError, as_request_error
 
 if TYPE_CHECKING:
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import SegmentEnd, SessionAudio, SessionInfo
 
 _SAMPLE_BYTES = 2
+
+
+class _Event(msgspec.Struct):
+    """The fields that this protocol reads; a value of another type is an error."""
+
+    type: str | None = None
+    model: str | None = None
+    audio: str = ""
+    final: bool | None = None
 
 
 class VllmProtocol:
@@ -48,7 +59,7 @@ class VllmProtocol:
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply a message from the client."""
         try:
-            return list(self._apply(_fields(data)))
+            return list(self._apply(decoded(data, _Event)))
         except RequestError as error:
             return self.refuse(error)
 
@@ -76,30 +87,28 @@ class VllmProtocol:
         self._audio.end()
         return []
 
-    def _apply(self, fields: Message) -> Iterator[Message]:
+    def _apply(self, event: _Event) -> Iterator[Message]:
         if self._audio.is_ended:
             return
-        match fields.get("type"):
+        match event.type:
             case "session.update":
-                self._check_model(fields.get("model"))
+                self._check_model(event.model)
             case "input_audio_buffer.append":
-                self._audio.append(_samples(fields.get("audio")))
+                self._audio.append(_samples(event.audio))
             case "input_audio_buffer.commit" if not self._has_model:
                 raise RequestError(
                     "expected a session.update with the model first", code="model_not_validated"
                 )
             case "input_audio_buffer.commit":
-                yield from self._commit(is_final=bool(fields.get("final")))
+                yield from self._commit(is_final=bool(event.final))
             case kind:
                 raise RequestError(f"unknown event: {str(kind)[:100]}", code="unknown_event")
 
-    def _check_model(self, model: object) -> None:
+    def _check_model(self, model: str | None) -> None:
         if model is None:
             raise RequestError("missing required field: model", code="invalid_event")
         if not self._info.card.has_name(model):
-            raise RequestError(
-                f"the model {str(model)[:100]!r} is not served", code="model_not_found"
-            )
+            raise RequestError(f"the model {model[:100]!r} is not served", code="model_not_found")
         self._has_model = True
 
     def _commit(self, *, is_final: bool) -> Iterator[Message]:
@@ -130,19 +139,9 @@ class VllmProtocol:
         self._starts_next = self._finals > 0
 
 
-def _fields(data: str | bytes) -> Message:
+def _samples(audio: str) -> bytes:
     try:
-        fields: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        raise RequestError("expected a JSON message", code="invalid_json") from None
-    if not isinstance(fields, dict):
-        raise RequestError("expected a JSON object", code="invalid_event")
-    return fields
-
-
-def _samples(audio: object) -> bytes:
-    try:
-        data = base64.b64decode(audio, validate=True) if isinstance(audio, str) else b""
+        data = base64.b64decode(audio, validate=True)
     except (binascii.Error, ValueError):
         data = b""
     if not data or len(data) % _SAMPLE_BYTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_protocols.fields import chosen_subprotocol
 from wlk_protocols.vllm.protocol import VllmProtocol
 from wlk_serve.protocols import Opening, SocketRoute, StreamOptions
 
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
 
 def _open(handshake: Handshake) -> Opening:
     card = handshake.card(handshake.query.get("model"))
-    return Opening(make=VllmProtocol, card=card, options=StreamOptions(language=card.language))
+    return Opening(
+        make=VllmProtocol,
+        card=card,
+        options=StreamOptions(language=card.language),
+        subprotocol=chosen_subprotocol(handshake),
+    )
 
 
 def routes() -> list[SocketRoute]:

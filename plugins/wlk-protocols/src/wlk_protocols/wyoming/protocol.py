@@ -1,49 +1,85 @@
 """
 Speech recognition over the Wyoming protocol.
 
-It follows wyoming 1.10.2 (event.py, asr.py, audio.py, info.py, vad.py) and the component
-`wyoming` of Home Assistant.
+It follows wyoming 1.10.2 (event.py, asr.py, audio.py, info.py, vad.py), wyoming-faster-whisper
+3.8.1, the reference server, and the component `wyoming` of Home Assistant.
 """
 
 from __future__ import annotations
 
 from collections import deque
-import json
+import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+import msgspec
 
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeechStarted
+from wlk_protocols.fields import checked, decoded, fitting_terms, gate_of, keyterms_of, language_of
+from wlk_protocols.wyoming.pcm import AudioConverter, AudioFormat
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from wlk_live.session import Event
-    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
+    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo, StreamOptions
 
-_WIDTH, _CHANNELS = 2, 1  # bytes per sample, and channels
-_RATES = (8_000, 48_000)  # lowest and highest, in samples per second
+_LOGGER = logging.getLogger(__name__)
+
+# Seconds of silence that end a command, as in Home Assistant's own detector; its shortest, 0.25 s,
+# also occurs within words.
+_SILENCES = {"relaxed": 1.25, "default": 0.7, "aggressive": 0.3}
+_MAX_REPLAY_BYTES = 30 * 32_000  # of a command's audio, for a `transcribe` that comes late
 
 
 @attrs.define(kw_only=True)
 class _Command:
-    """A voice command with no transcript yet; `start` is in seconds on the session's clock."""
+    """
+    A voice command with no transcript yet.
+
+    Attributes:
+        start: where it begins on the session's clock, in seconds.
+        language: of its transcript; None until one is detected.
+        ends_at_pause: whether the client leaves it to the server to find the end of speech.
+        audio: what was received, up to a limit.
+
+    """
 
     start: float
     language: str | None
+    ends_at_pause: bool
+    audio: bytearray = attrs.field(factory=bytearray)
     text: str = ""
     has_begun: bool = False  # whether transcript-start was sent
     is_stopped: bool = False  # audio-stop was received
+
+
+class _Header(msgspec.Struct):
+    type: str
+    data: dict[str, Any] | None = None
+    data_length: int | None = None
+
+
+class _Transcribe(msgspec.Struct):
+    name: str | None = None
+    language: str | None = None
+    vad_sensitivity: str | None = None
+    transcript_names: list[str] | None = None
+    transcript_terms: list[str] | None = None
 
 
 class WyomingProtocol:
     """
     A `ClientProtocol` for one connection, with one voice command after another.
 
-    A command ends at a pause after words, or else with its audio: clients that leave the end of
-    speech to the server read the transcript while they are still sending.  Audio of a command that
-    comes after its transcript is dropped.
+    A command ends with its audio.  One whose client sent a `vad_sensitivity` ends at a pause after
+    words, if that comes first: such a client reads the transcript while it is still sending, and
+    its audio after the transcript is dropped.  Others may be uploading a recording with pauses.
+
+    Audio of any format is converted, and events may come in any order that has a meaning, as with
+    the reference server: audio without a start begins a command, and a `transcribe` also applies to
+    the command whose audio is coming.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -53,6 +89,8 @@ class WyomingProtocol:
         self._card = info.card
         self._commands: deque[_Command] = deque()
         self._is_answered = False  # the transcript was sent, but audio-stop has yet to come
+        self._ends_at_pause = False  # in the next command
+        self._converter = AudioConverter(AudioFormat())
 
     def begin(self) -> list[Message]:
         """Return nothing: the client sends the first event."""
@@ -84,7 +122,7 @@ class WyomingProtocol:
                 yield from self._transcript()
             case Endpoint(reason="silence"):
                 yield _event("voice-stopped", timestamp=_milliseconds(event.time - command.start))
-                if command.text.strip() and not command.is_stopped:
+                if command.ends_at_pause and command.text.strip() and not command.is_stopped:
                     self._is_answered = True
                     yield from self._transcript()
             case Failure(is_final=True):
@@ -114,12 +152,15 @@ class WyomingProtocol:
                 yield self._info()
             case "ping":
                 yield _event("pong", text=fields.get("text"))
+            case "select-program":
+                pass  # there is one
             case "transcribe":
                 self._configure(fields)
             case "audio-start":
-                self._start(fields)
+                self._set_format(fields)
+                self._start()
             case "audio-chunk":
-                self._append(payload)
+                self._append(fields, payload)
             case "audio-stop":
                 yield from self._stop()
             case _:
@@ -130,53 +171,97 @@ class WyomingProtocol:
                 )
 
     def _configure(self, fields: Message) -> None:
-        if self._open_command is not None:
-            raise _wrong_order("transcribe before audio-start")
-        language = self._card.check_language(fields.get("language") or "") or self._card.language
-        terms = [*_strings(fields, "transcript_names"), *_strings(fields, "transcript_terms")]
-        keyterms = ", ".join(terms) if terms and self._card.takes("keyterms") else None
-        options = attrs.evolve(self._audio.options, language=language, keyterms=keyterms)
-        self._audio.change(options)
-
-    def _start(self, fields: Message) -> None:
-        if self._open_command is not None:
-            raise _wrong_order("audio-stop before another audio-start")
-        rate: Any = fields.get("rate")
-        has_rate = isinstance(rate, int) and _RATES[0] <= rate <= _RATES[1]
-        if self._audio.samples:
-            has_rate = rate == self._audio.options.rate
-        if not has_rate or (fields.get("width"), fields.get("channels")) != (_WIDTH, _CHANNELS):
+        """Apply a transcribe event to the command that is receiving audio, else to the next one."""
+        request = checked(fields, _Transcribe)
+        if request.name is not None:
+            self._card.check_name(request.name, param="name")
+        silence = _SILENCES.get(request.vad_sensitivity or "default")
+        if silence is None:
             raise RequestError(
-                "expected 16-bit audio of one channel at 8 to 48 kHz, one rate per connection, "
-                f"got rate {rate}, width {fields.get('width')}, channels {fields.get('channels')}",
-                code="invalid_audio",
+                f"expected vad_sensitivity as {', '.join(_SILENCES)}, "
+                f"got {(request.vad_sensitivity or '')[:100]!r}",
+                code="invalid_value",
             )
+        terms = [*(request.transcript_names or ()), *(request.transcript_terms or ())]
+        fitting = fitting_terms(terms)  # names of a household; by order, names come before terms
+        if len(fitting) < len(terms):
+            _LOGGER.warning(
+                "a client sent %d terms; the first %d are used", len(terms), len(fitting)
+            )
+        ends_at_pause = request.vad_sensitivity is not None
+        options = attrs.evolve(
+            self._audio.options,
+            language=language_of(self._card, request.language or ""),
+            keyterms=keyterms_of(self._card, fitting),
+            gate=gate_of(silence) if ends_at_pause else None,
+        )
+        self._ends_at_pause = ends_at_pause
+        command = self._open_command
+        if command is None:
+            self._audio.change(options)
+        else:
+            self._restart(command, options)
+
+    def _restart(self, command: _Command, options: StreamOptions) -> None:
+        """Begin *command* again with other options, and with the audio that has come so far."""
+        command.ends_at_pause = self._ends_at_pause
+        if options == self._audio.options:
+            return
+        if len(command.audio) > _MAX_REPLAY_BYTES:
+            raise _wrong_order("transcribe within 30 s of audio")
+        command.language = options.language
+        command.text = ""
+        command.has_begun = False
+        self._audio.clear()
+        self._audio.change(options)
+        command.start = self._audio.seconds
+        self._audio.append(bytes(command.audio))
+
+    def _set_format(self, fields: Message) -> None:
+        form = self._converter.format.updated(fields)
+        if form != self._converter.format:
+            if self._open_command is not None:
+                self._take(self._open_command, self._converter.flush())
+            self._converter = AudioConverter(form)
+
+    def _start(self) -> None:
+        if self._open_command is not None:
+            return  # the audio goes on
+        self._converter = AudioConverter(self._converter.format)
         if not self._commands:
             self._audio.clear()  # drop the audio after the transcript of the last command
-        self._audio.change(attrs.evolve(self._audio.options, rate=rate))
         self._commands.append(
-            _Command(start=self._audio.seconds, language=self._audio.options.language)
+            _Command(
+                start=self._audio.seconds,
+                language=self._audio.options.language,
+                ends_at_pause=self._ends_at_pause,
+            )
         )
         self._is_answered = False
 
-    def _append(self, payload: bytes) -> None:
-        if len(payload) % _WIDTH:
-            raise RequestError("expected whole 16-bit samples", code="invalid_audio")
-        if self._open_command is not None:
-            self._audio.append(payload)
-        elif not self._is_answered:
-            raise _wrong_order("audio-start before audio-chunk")
+    def _append(self, fields: Message, payload: bytes) -> None:
+        if self._is_answered:
+            return
+        self._set_format(fields)
+        self._start()
+        self._take(self._commands[-1], self._converter.push(payload))
+
+    def _take(self, command: _Command, audio: bytes) -> None:
+        self._audio.append(audio)
+        if len(command.audio) <= _MAX_REPLAY_BYTES:
+            command.audio += audio
 
     def _stop(self) -> Iterator[Message]:
-        command = self._open_command
-        if command is None:
-            if not self._is_answered:
-                raise _wrong_order("audio-start before audio-stop")
+        if self._is_answered:
             self._is_answered = False
-        else:
-            command.is_stopped = True
-            if self._audio.commit() is None:
-                yield from self._transcript()  # there was no audio
+            return
+        self._start()
+        command = self._commands[-1]
+        self._take(command, self._converter.flush())
+        command.is_stopped = True
+        command.audio.clear()
+        if self._audio.commit() is None:
+            yield from self._transcript()  # there was no audio
 
     def _extend(self, command: _Command, event: Commit) -> Iterator[Message]:
         text = "".join(token.text for token in event.tokens)
@@ -208,7 +293,8 @@ class WyomingProtocol:
             "description": "Streaming speech recognition",
             "models": [model],
             "supports_transcript_streaming": True,
-            "requires_external_vad": False,
+            # A client that leaves the end of speech to the server says so with `vad_sensitivity`.
+            "requires_external_vad": True,
             "prefers_auto_gain_enabled": False,
             "prefers_noise_reduction_enabled": False,
         }
@@ -241,18 +327,7 @@ def _event(kind: str, **data: Any) -> Message:
 def _parse_event(data: str | bytes) -> tuple[str, Message, bytes]:
     """Return the type, data and payload of an event; raises RequestError if it is malformed."""
     line, _, rest = (data.encode() if isinstance(data, str) else data).partition(b"\n")
-    try:
-        header: Any = json.loads(line)
-        length = header.get("data_length") or 0
-        fields = {**(header.get("data") or {}), **(json.loads(rest[:length]) if length else {})}
-        kind = header["type"]
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        kind = None
-    if not isinstance(kind, str):
-        raise RequestError("expected an event with a type and a data object", code="invalid")
-    return kind, fields, rest[length:]
-
-
-def _strings(fields: Message, name: str) -> list[str]:
-    values = fields.get(name) or []
-    return [text for text in values if isinstance(text, str)] if isinstance(values, list) else []
+    header = decoded(line, _Header)
+    length = header.data_length or 0
+    fields = {**(header.data or {}), **(decoded(rest[:length], dict) if length else {})}
+    return header.type, fields, rest[length:]

@@ -55,6 +55,10 @@ CHUNK_SECONDS = 0.05  # of the second table; LiveKit's chunk size
 TAKES = "Inbox.put"  # where a session takes audio, in the event loop
 DECODES = {"RealtimeProtocol._read", "converted"}  # a message from JSON and base64
 WAIT_SECONDS = 0.2  # until the thread is idle again
+NOTHING, NO_HYPOTHESIS = (
+    Emission((), 0.0, 0.0),
+    Transcript(),
+)  # of the processor, which finds no word
 
 
 class Counting:
@@ -79,7 +83,7 @@ class Counting:
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: ARG002, FBT001, FBT002
         """Return no word."""
         self._taken = self._samples
-        return Emission((), self._taken / SAMPLE_RATE, self._taken / SAMPLE_RATE)
+        return NOTHING
 
     def start_silence(self) -> Emission:
         """Return no word."""
@@ -95,7 +99,7 @@ class Counting:
 
     def get_buffer(self) -> Transcript:
         """Return no hypothesis."""
-        return Transcript()
+        return NO_HYPOTHESIS
 
     def close(self) -> None:
         """Do nothing."""

@@ -16,7 +16,7 @@ from wlk_conformance.testing import StreamDriver
 from wlk_core import OptionError, load_backend
 from wlk_core.plugins import OnlineStream
 import wlk_nemotron
-from wlk_nemotron.engine.recognizer import NemotronRecognizer
+from wlk_nemotron.engine.recognizer import nemotron_recognizer
 
 LOOK_AHEADS = [1, 2, 4, 7, 14]  # encoder frames
 FRAME = 1280
@@ -58,7 +58,7 @@ class RecordedCalls:
 def streamed(engine, audio, *, chunk_frames, seconds, language="en"):
     """Return what a stream emits that receives *audio* in pieces of *seconds*."""
     calls = RecordedCalls(engine)
-    recognizer = partial(NemotronRecognizer, calls, checkpoint=engine.checkpoint,
+    recognizer = partial(nemotron_recognizer, calls, checkpoint=engine.checkpoint,
                          chunk_frames=chunk_frames, language=language)  # fmt: skip
     driver = StreamDriver(OnlineStream(recognizer))
     driver.feed(audio, chunk_seconds=seconds)
@@ -136,7 +136,7 @@ def test_streams_that_are_taken_together_are_as_alone(random_engine, audio):
 
     for shift, (chunk_frames, language) in enumerate([(2, "en"), (2, "de"), (7, None), (2, None)]):
         call = partial(keep, shift, RecordedCalls(random_engine))
-        recognizer = NemotronRecognizer(call, checkpoint=random_engine.checkpoint,
+        recognizer = nemotron_recognizer(call, checkpoint=random_engine.checkpoint,
                                         chunk_frames=chunk_frames, language=language)  # fmt: skip
         recognizer.feed(audio[3000 * shift : 3000 * shift + 16_000 * (2 + shift)])
         while recognizer.step(is_last=True):

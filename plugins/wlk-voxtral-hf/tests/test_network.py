@@ -13,7 +13,7 @@ from wlk_conformance.testing import StreamDriver, load_clip
 from wlk_core.plugins import OnlineStream
 from wlk_frameworks.features import LogMel
 from wlk_voxtral.engine import VoxtralEngine
-from wlk_voxtral.recognizer import VoxtralRecognizer
+from wlk_voxtral.recognizer import voxtral_recognizer
 from wlk_voxtral_hf.torch.network import TorchNetwork
 
 STEP = 1280
@@ -32,7 +32,7 @@ def streamed(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
         return batch, new_state, work
 
     recognizer = partial(
-        VoxtralRecognizer,
+        voxtral_recognizer,
         decode,
         tokenizer=engine.checkpoint.tokenizer,
         delay_steps=delay_steps,

@@ -11,7 +11,7 @@ import pytest
 from wlk_conformance.testing import StreamDriver, noise
 from wlk_core.plugins import OnlineStream, WorkCounters
 from wlk_frameworks.features import LogMel
-from wlk_voxtral.recognizer import VoxtralRecognizer
+from wlk_voxtral.recognizer import voxtral_recognizer
 from wlk_voxtral.speculative import TokenPrediction
 
 PAD, WORD = 2, 3
@@ -62,7 +62,7 @@ def stream_of(tokenizer):
     def open_stream(decoder):
         return StreamDriver(
             OnlineStream(
-                lambda: VoxtralRecognizer(
+                lambda: voxtral_recognizer(
                     decoder, tokenizer=tokenizer, delay_steps=decoder.delay, log_mel=LogMel()
                 )
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from wlk_core.plugins import LoadedBackend
-from wlk_nemotron.engine.recognizer import NemotronRecognizer
+from wlk_nemotron.engine.recognizer import nemotron_recognizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def _open_stream(
     checkpoint = engine.checkpoint
     checkpoint.prompt(config.language)  # refuses an untrained language before the first audio
     return partial(
-        NemotronRecognizer,
+        nemotron_recognizer,
         calls.wrap_batch(engine.decode_batch, cut=_cut),
         checkpoint=checkpoint,
         chunk_frames=checkpoint.chunk_frames(config.options["look_ahead_ms"]),
@@ -60,7 +60,7 @@ def _cut(answer: ChunkAnswer, share: float) -> ChunkAnswer:
 def _warmup(engine: Engine, calls: EngineCalls) -> None:
     """Decode a chunk of silence."""
     checkpoint = engine.checkpoint
-    recognizer = NemotronRecognizer(
+    recognizer = nemotron_recognizer(
         calls.wrap_batch(engine.decode_batch),
         checkpoint=checkpoint,
         chunk_frames=checkpoint.look_aheads[0],

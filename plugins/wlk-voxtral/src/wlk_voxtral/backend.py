@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.plugins import LoadedBackend
 from wlk_voxtral.engine import DecodeRequest, cut_answer
-from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
+from wlk_voxtral.recognizer import silence_features, voxtral_recognizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def _open_stream(
     checkpoint = engine.checkpoint
     delay_steps = checkpoint.delay_steps(config.options["delay_ms"])
     return partial(
-        VoxtralRecognizer,
+        voxtral_recognizer,
         _step_decoder(engine, calls, delay_steps, config.options["draft_steps"]),
         tokenizer=checkpoint.tokenizer,
         delay_steps=delay_steps,

@@ -46,7 +46,6 @@ class StreamingDetokenizer:
         self._text = ""
         self._surprise = 0.0  # sum of -log(probability) over the ids of the text
         self._ids = 0
-        self.detokenised = 0  #: ids that had bytes
 
     def copy(self) -> StreamingDetokenizer:
         """Return an independent copy."""
@@ -74,7 +73,6 @@ class StreamingDetokenizer:
         if piece:
             if not self._is_open:
                 self._is_open, self._end = True, start
-            self.detokenised += 1
             self._text += self._decoder.decode(piece)
             self._surprise -= math.log(max(prediction.probability, MIN_PROBABILITY))
             self._ids += 1

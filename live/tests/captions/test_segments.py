@@ -304,6 +304,13 @@ def test_a_layout_has_whole_numbers_above_zero(field, value):
         Layout(**{field: value})
 
 
+@pytest.mark.parametrize("names", ["Anna,Ben", [""], [1], 5])
+def test_names_of_speakers_are_a_list(names):
+    """A string would give each speaker one letter."""
+    with pytest.raises(OptionError, match="expected `speaker_names` as a list of names"):
+        Layout(speaker_names=names)
+
+
 def test_captions_never_overlap_and_are_never_empty_in_time():
     """A word may reach into the next caption or have no length; its caption does neither."""
     tokens = [ASRToken(0.0, 3.0, "one."), ASRToken(2.5, 2.5, " Two")]

@@ -12,7 +12,7 @@ from session_events import BackendOf
 from wlk_conformance.testing import silence
 from wlk_core import AudioFormatError, OptionError
 from wlk_core.tokens import ASRToken, Silence
-from wlk_live.captions.segments import Segment
+from wlk_live.captions.segments import Segment, segments_from_tokens
 from wlk_live.session import Transcription, transcribe
 from wlk_live.vad import GateParameters
 
@@ -108,6 +108,24 @@ def test_a_transcription_writes_subtitles_and_json():
         "segments": [{"start": 0.5, "end": 1.25, "text": "One two.", "speaker": None}],
         "silences": [{"start": 0.0, "end": 0.4}],
     }
+
+
+def test_the_size_of_captions_and_the_names_in_them_are_a_choice():
+    """Every format has the same names, and "Speaker 1" without them."""
+    words = tuple(ASRToken(i / 2, i / 2 + 0.4, f" {'ab'[i] * 9}", speaker=i) for i in range(2))
+    result = Transcription(
+        text="", words=words, segments=segments_from_tokens(words), silences=(), language="en",
+        duration=2.0,
+    )  # fmt: skip
+    names = ["Anna", "Ben"]
+    texts = [f(speaker_names=names) for f in (result.to_srt, result.to_vtt)]
+    record = result.to_dict(speaker_names=names)
+
+    assert "Anna: aaaaaaaaa" in texts[0]
+    assert "<v Ben>bbbbbbbbb" in texts[1]
+    assert [each["speaker"] for each in record["tokens"] + record["segments"]] == names * 2
+    assert [each["speaker"] for each in result.to_dict()["tokens"]] == ["Speaker 1", "Speaker 2"]
+    assert "Speaker 1: aaaaaaaaa" in result.to_srt(max_line_width=12)
 
 
 def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 import math
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from wlk_live.captions.line_breaks import (
 from wlk_live.records import speaker_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wlk_core.tokens import ASRToken
 
@@ -40,6 +41,13 @@ def _require_above_zero(_layout: Layout, field: attrs.Attribute[int], value: obj
         raise OptionError(f"expected `{field.name}` as a whole number above 0, got {shown(value)}")
 
 
+def _names(value: object) -> tuple[str, ...]:
+    names = () if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    if value and not (names and all(isinstance(name, str) and name.strip() for name in names)):
+        raise OptionError(f"expected `speaker_names` as a list of names, got {shown(value)}")
+    return names
+
+
 @attrs.frozen(kw_only=True)
 class Layout:
     """
@@ -51,7 +59,8 @@ class Layout:
 
     max_line_width: int = attrs.field(default=42, validator=_require_above_zero)
     max_lines: int = attrs.field(default=2, validator=_require_above_zero)
-    speaker_names: Sequence[str] = ()  #: in place of "Speaker 1", "Speaker 2" and so on
+    #: in place of "Speaker 1", "Speaker 2" and so on
+    speaker_names: Sequence[str] = attrs.field(default=(), converter=_names)
 
     def voice(self, speaker: int | str | None) -> str:
         """Return what precedes the words of a speaker in text and SubRip."""

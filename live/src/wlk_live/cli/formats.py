@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 import json
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +12,7 @@ import attrs
 
 from wlk_core.untrusted import ACTIVE, plain
 from wlk_live.captions.segments import (
+    DEFAULT_LAYOUT,
     VTT_HEADER,
     SegmentBuilder,
     segments_from_tokens,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import StreamStats
     from wlk_core.tokens import ASRToken, Silence, TranslatedText
-    from wlk_live.captions.segments import Segment
+    from wlk_live.captions.segments import Layout, Segment
     from wlk_live.config import Settings
     from wlk_live.session.events import Event
 
@@ -83,9 +85,9 @@ def committed(event: Event) -> tuple[ASRToken, ...]:
 
 @attrs.define
 class Text:
-    """Words as they are committed, one line per caption, each beginning with its speaker."""
+    """Words as they are committed, in lines like captions, each beginning with its speaker."""
 
-    _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
+    _builder: SegmentBuilder = attrs.field(factory=partial(SegmentBuilder, is_shown=True))
     _is_new_line: bool = True
 
     def push(self, event: Event) -> str:
@@ -102,8 +104,8 @@ class Text:
         text = plain(token.text)
         if ends_line or self._is_new_line:
             text = text.lstrip()
-            if text and token.speaker is not None:
-                text = f"{plain(str(token.speaker))}: {text}"
+            if text:
+                text = f"{self._builder.layout.voice(token.speaker)}{text}"
             self._is_new_line = not text
         return f"\n{text}" if ends_line else text
 
@@ -117,8 +119,8 @@ class Captions:
     """Captions as they end, in plain text also at the end of an utterance; translations below."""
 
     _style: str
+    _builder: SegmentBuilder
     _number: int = 0
-    _builder: SegmentBuilder = attrs.field(factory=SegmentBuilder)
     _waiting: list[TranslatedText] = attrs.field(factory=list)
     _end: float = -1.0  # stream time of the end of the last caption
 
@@ -143,7 +145,8 @@ class Captions:
         before, self._end = self._translated(), segment.end
         self._number += 1
         header, cue = _CUES[self._style]
-        return before + (header if self._number == 1 else "") + cue(self._number, segment)
+        text = cue(self._number, segment, self._builder.layout)
+        return before + (header if self._number == 1 else "") + text
 
     def _translated(self) -> str:
         due = [text for text in self._waiting if text.start < self._end]
@@ -197,6 +200,8 @@ class Document:
     """The whole result at the end, with the speakers and translations known by then."""
 
     _style: str
+    _layout: Layout
+    _language: str | None
     _array: JSONArray | None = None
     _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
@@ -213,17 +218,19 @@ class Document:
         if outcome.incomplete is not None and not outcome.has_words:
             return ""
         tokens, translations = self._timeline.tokens, self._timeline.translations
-        segments = with_translations(segments_from_tokens(tokens), translations)
+        segments = segments_from_tokens(tokens, self._layout, language=self._language)
+        captions = enumerate(with_translations(segments, translations), 1)
         if self._style in _CUES:
             header, cue = _CUES[self._style]
-            return header + "".join(cue(number, each) for number, each in enumerate(segments, 1))
+            return header + "".join(cue(number, each, self._layout) for number, each in captions)
+        names = self._layout.speaker_names
         record = outcome.header()
         if outcome.incomplete is not None:
             record["incomplete"] = outcome.incomplete
         record |= {
             "text": "".join(token.text for token in tokens).strip(),
-            "tokens": [token_record(token) for token in tokens],
-            "segments": [segment_record(segment) for segment in segments],
+            "tokens": [token_record(token, names) for token in tokens],
+            "segments": [segment_record(segment, names) for _, segment in captions],
             "silences": [span_record(silence) for silence in self._silences],
             "stats": rounded(outcome.stats),
         }
@@ -244,20 +251,23 @@ def new_format(
     has_translations: bool,
     in_lines: bool = False,
     array: JSONArray | None = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    language: str | None = None,
 ) -> Format:
     """
     Return a format for one session.
 
-    *in_lines* writes text as whole lines, not word by word; *array* takes the documents of JSON.
+    *in_lines* writes text as whole lines, not word by word; *array* takes the documents of JSON;
+    *language* is that of the speech, if the user named it.
     """
     if style == "jsonl":
         return JSONLines()
     # Both come after the words, and only plain text can add translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
-        return Document(style, array)
+        return Document(style, layout, language, array)
     if style == "text" and not in_lines and not has_translations:
-        return Text()
-    return Captions(style)
+        return Text(SegmentBuilder(layout=layout, language=language, is_shown=True))
+    return Captions(style, SegmentBuilder(layout=layout, language=language))
 
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:

@@ -11,12 +11,15 @@ import attrs
 import click
 
 from wlk_core.cli.options import backend_option, complete
+from wlk_core.options import parse_pairs
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
     from wlk_core.registry import Registry
+    from wlk_live.captions.segments import Layout
     from wlk_live.config import Settings
     from wlk_live.translator_choice import TranslatorChoice
 
@@ -70,6 +73,37 @@ stream_options = _all(
     click.option("--offline", is_flag=True, help="Never use the network."),
     translator_options,
 )
+#: Adds the options of captions; `choose` resolves their values.
+caption_options = _all(
+    click.option(
+        "--max-line-width",
+        type=click.IntRange(min=1),
+        default=42,
+        show_default=True,
+        help="Columns of a line of captions.",
+    ),
+    click.option(
+        "--max-lines",
+        type=click.IntRange(min=1),
+        default=2,
+        show_default=True,
+        help="Lines of a caption.",
+    ),
+)
+#: Adds the options that choose a diarizer and name its speakers; `choose` resolves their values.
+diarizer_options = _all(
+    click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin."),
+    pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer"),
+    click.option(
+        "--speaker-names", metavar="NAME,...", help="Names in place of Speaker 1, Speaker 2, ..."
+    ),
+)
+
+
+def _layout(**fields: Any) -> Layout:
+    from wlk_live.captions.segments import Layout  # noqa: PLC0415 -- brings numpy
+
+    return Layout(**fields)
 
 
 @attrs.frozen(kw_only=True)
@@ -82,6 +116,7 @@ class Choice:
     vad: bool = True
     translation: TranslatorChoice | None = None
     diarizer: tuple[str, dict[str, str]] | None = None  #: name and options
+    layout: Layout = attrs.field(factory=_layout)
 
     def open_annotators(self, stack: ExitStack) -> dict[str, Any]:
         """Load the chosen annotators, as arguments of a Session; *stack* closes them."""
@@ -97,11 +132,33 @@ class Choice:
         return annotators
 
 
-def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any) -> Choice:
-    """Return the validated values of `stream_options`."""
+def choose(
+    registry: Registry,
+    *,
+    no_vad: bool,
+    offline: bool,
+    task: str,
+    max_line_width: int,
+    max_lines: int,
+    diarizer: str | None = None,
+    diarizer_pairs: tuple[str, ...] = (),
+    speaker_names: str | None = None,
+    **flags: Any,
+) -> Choice:
+    """Return the validated values of `stream_options`, `caption_options` and `diarizer_options`."""
     from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
 
+    if diarizer is None and diarizer_pairs:
+        raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
+    if diarizer is None and speaker_names is not None:
+        raise click.UsageError("--speaker-names needs a diarizer: --diarizer NAME")
+    names = [] if speaker_names is None else [name.strip() for name in speaker_names.split(",")]
+    if not all(names):
+        raise click.UsageError(
+            f"--speaker-names: expected names with commas between them, as in Anna,Ben, got "
+            f"{shown(speaker_names)}"
+        )
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":
         raise click.UsageError("--task translate and --translate-to cannot be used together")
@@ -111,5 +168,13 @@ def choose(registry: Registry, *, no_vad: bool, offline: bool, task: str, **flag
     settings = choose_settings(registry, **flags)
     settings.spec.check_task(task)
     return Choice(
-        registry=registry, settings=settings, task=task, vad=not no_vad, translation=translation
+        registry=registry,
+        settings=settings,
+        task=task,
+        vad=not no_vad,
+        translation=translation,
+        diarizer=None if diarizer is None else (diarizer, parse_pairs(diarizer_pairs)),
+        layout=_layout(
+            max_line_width=max_line_width, max_lines=max_lines, speaker_names=tuple(names)
+        ),
     )

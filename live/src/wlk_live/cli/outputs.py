@@ -16,9 +16,11 @@ from wlk_core.untrusted import plain, printable
 from wlk_live.captions.line_breaks import column_count
 from wlk_live.captions.segments import SegmentBuilder
 from wlk_live.cli.formats import committed
+from wlk_live.records import speaker_name
 from wlk_live.session import Endpoint, HypothesisChange, SpeakerTurn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from wlk_live.cli.formats import Format, Outcome
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 class LiveView:
     """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, speaker_names: Sequence[str] = ()) -> None:
+        self._names = speaker_names
         self.screen = sys.stdout  #: taken before what plugins print is redirected
 
     def begin(self, title: str, duration: float | None) -> None:
@@ -49,7 +52,7 @@ class LiveView:
         elif isinstance(event, Endpoint):
             self._captions.flush()  # the last line of the utterance has been printed
         elif isinstance(event, SpeakerTurn):
-            self._speaker = f"  {event.span.speaker}"
+            self._speaker = f"  {speaker_name(event.span.speaker, self._names)}"
         clock = timedelta(seconds=int(event.audio_time))
         position = printable(f"{clock}{self._title}{self._speaker}")
         columns = shutil.get_terminal_size().columns - column_count(position) - 3

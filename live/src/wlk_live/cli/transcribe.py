@@ -6,15 +6,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import backend_option
 from wlk_core.cli.terminal import echo, table
 from wlk_core.errors import BackendUnavailable
-from wlk_core.options import OptionValues, parse_pairs
-from wlk_live.cli.options import Choice, choose, pairs_option, stream_options
+from wlk_core.options import OptionValues
+from wlk_live.cli.options import Choice, caption_options, choose, diarizer_options, stream_options
 from wlk_live.cli.plan import STYLES, SUFFIXES, Job, Target, check_target, plan_outputs
 from wlk_live.config import Settings, choose_settings
 
@@ -24,6 +23,7 @@ SAMPLE = Path(__file__).with_name("demo.flac")  #: spoken English digits
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
+@caption_options
 @click.option(
     "--chunk-seconds",
     type=click.FloatRange(0, 86_400, min_open=True),
@@ -69,9 +69,9 @@ def transcribe(
 @click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")
 @click.option("--save", "saves", metavar="PATH", multiple=True, help="Keep the result in a file.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
-@pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
+@diarizer_options
 @stream_options
+@caption_options
 def listen(
     *,
     device: str | None,
@@ -79,8 +79,6 @@ def listen(
     file: str | None,
     saves: tuple[str, ...],
     force: bool,
-    diarizer: str | None,
-    diarizer_pairs: tuple[str, ...],
     **flags: Any,
 ) -> int:
     """
@@ -103,8 +101,6 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input cannot be used together; choose one")
-    if diarizer_pairs and diarizer is None:
-        raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
     styles = {**STYLES, ".wav": "wav"}
     saved: dict[Path, Target] = {}  # a path that is given twice is written once
     for path in map(Path, saves):
@@ -114,8 +110,6 @@ def listen(
         check_target(path, "--save", recordings=[file] if file else [], is_forced=force)
         saved[path] = Target(style, path)
     choice = choose(registry_of(), **flags)
-    if diarizer is not None:
-        choice = attrs.evolve(choice, diarizer=(diarizer, parse_pairs(diarizer_pairs)))
     if file is None:
         find_device(device)  # a missing one is reported before a model is loaded
     job = Job(file, (*saved.values(), Target("text", None)))

@@ -19,7 +19,7 @@ from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.decode import decode_file
 from wlk_live.audio.pcm import Chunker, rechunk, require_rate
-from wlk_live.captions.segments import Segment, segments_from_tokens, srt_text, vtt_text
+from wlk_live.captions.segments import Layout, Segment, segments_from_tokens, srt_text, vtt_text
 from wlk_live.records import round_seconds, segment_record, span_record, token_record
 from wlk_live.session.driver import Driver, reading
 from wlk_live.session.events import Commit, End, Event, Failure, SilenceSpan
@@ -62,27 +62,43 @@ class Transcription:
     language: str | None  #: detected for most words, else the one that was requested, else None
     duration: float  #: the length of the audio in seconds
 
-    def to_srt(self) -> str:
-        """Return the content of a SubRip file."""
-        return srt_text(self.words)
+    def to_srt(
+        self, *, max_line_width: int = 42, max_lines: int = 2, speaker_names: Sequence[str] = ()
+    ) -> str:
+        """
+        Return the content of a SubRip file, in captions of *max_lines* lines.
 
-    def to_vtt(self) -> str:
-        """Return the content of a WebVTT file."""
-        return vtt_text(self.words)
+        A wide character takes two of the *max_line_width* columns.  *speaker_names* stand in place
+        of "Speaker 1", "Speaker 2" and so on.
+        """
+        layout = Layout(
+            max_line_width=max_line_width, max_lines=max_lines, speaker_names=speaker_names
+        )
+        return srt_text(self.words, layout, language=self.language)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_vtt(
+        self, *, max_line_width: int = 42, max_lines: int = 2, speaker_names: Sequence[str] = ()
+    ) -> str:
+        """Return the content of a WebVTT file; the arguments are those of `to_srt`."""
+        layout = Layout(
+            max_line_width=max_line_width, max_lines=max_lines, speaker_names=speaker_names
+        )
+        return vtt_text(self.words, layout, language=self.language)
+
+    def to_dict(self, *, speaker_names: Sequence[str] = ()) -> dict[str, Any]:
         """
         Return plain data for JSON.
 
         The fields are those of ``wlk-core transcribe --format json`` without `file`, `backend`,
-        `model` and `stats`.
+        `model` and `stats`.  *speaker_names* are as in `to_srt`.
         """
+        names = Layout(speaker_names=speaker_names).speaker_names
         return {
             "language": self.language,
             "duration": round_seconds(self.duration),
             "text": self.text,
-            "tokens": [token_record(token) for token in self.words],
-            "segments": [segment_record(segment) for segment in self.segments],
+            "tokens": [token_record(token, names) for token in self.words],
+            "segments": [segment_record(segment, names) for segment in self.segments],
             "silences": [span_record(silence) for silence in self.silences],
         }
 
@@ -164,12 +180,13 @@ def transcribe(
             elif isinstance(event, End):
                 duration = event.audio_time
     detected = [word.detected_language for word in words if word.detected_language]
+    spoken = Counter(detected).most_common(1)[0][0] if detected else language
     return Transcription(
         text="".join(word.text for word in words).strip(),
         words=tuple(words),
-        segments=segments_from_tokens(words),
+        segments=segments_from_tokens(words, language=spoken),
         silences=tuple(silences),
-        language=Counter(detected).most_common(1)[0][0] if detected else language,
+        language=spoken,
         duration=duration,
     )
 

@@ -268,9 +268,10 @@ class Worker:
         self._is_speaking = True
         self._latencies.extend(max(0.0, self._inbox.end - token.end) for token in tokens)
         self.events.append(Commit(tokens, self._inbox.end))
-        self._annotators.insert_tokens(tokens)
-        if self._annotators.has_turn_detector:
-            self._utterance_text += "".join(token.text for token in tokens)
+        if self._annotators.running:
+            self._annotators.insert_tokens(tokens)
+            if self._annotators.has_turn_detector:
+                self._utterance_text += "".join(token.text for token in tokens)
 
     def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
         self._is_speaking = False

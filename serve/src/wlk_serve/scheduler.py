@@ -138,9 +138,11 @@ class Attachment:
         with scheduler.lock:
             # A gap advances the audio time without any audio: the backlog bounds what has arrived.
             before, self._audio_time = self._audio_time, session.audio_time
-            seconds = min(self._audio_time - before, session.backlog_seconds)
+            waiting = session.backlog_seconds
+            seconds = min(self._audio_time - before, waiting)
             self.due_times.receive(scheduler.clock(), max(0.0, seconds))
-            scheduler.enqueue(self)
+            if session.has_work:
+                scheduler.enqueue(self, waiting)
 
     def detach(self) -> None:
         """
@@ -319,11 +321,15 @@ class Scheduler:
             while waits and attachment in self._stepping:
                 self._step_ended.wait()
 
-    def enqueue(self, attachment: Attachment) -> None:
-        """Queue a step of *attachment* if it has work; the caller holds the lock."""
+    def enqueue(self, attachment: Attachment, waiting: float) -> None:
+        """
+        Queue a step of *attachment*, whose session has work, unless one runs or waits to be tried.
+
+        *waiting* is the session's backlog in seconds; the caller holds the lock.
+        """
         session, group = attachment.session, attachment.group
         is_ready = attachment in self._attachments and attachment not in self._stepping
-        if not is_ready or attachment in group.retries or not session.has_work:
+        if not is_ready or attachment in group.retries:
             return
         if attachment in group.waiting:
             deadline, rank = group.waiting[attachment]
@@ -331,7 +337,7 @@ class Scheduler:
             deadline = rank = math.inf
             group.has_work.notify()
         else:
-            deadline = rank = attachment.due_times.due(session.backlog_seconds) + self._tick
+            deadline = rank = attachment.due_times.due(waiting) + self._tick
             group.has_work.notify()
         if session.is_ending_utterance:
             rank = min(rank, deadline - self._tick)
@@ -344,7 +350,8 @@ class Scheduler:
         now = self.clock()
         for attachment in [each for each, due in group.retries.items() if due <= now]:
             del group.retries[attachment]
-            self.enqueue(attachment)
+            if attachment.session.has_work:
+                self.enqueue(attachment, attachment.session.backlog_seconds)
         return min(group.retries.values()) - now if group.retries else None
 
     def _run(self, group: _ThreadGroup) -> None:
@@ -405,10 +412,13 @@ class Scheduler:
             return
         if not attachment.is_background:
             self._steps.append((ended, lateness))
-        if attachment.session.is_over:
+        session, group = attachment.session, attachment.group
+        if session.is_over:
             self._attachments.remove(attachment)
-        elif attachment.session.retry_delay > 0:
-            attachment.group.retries[attachment] = ended + attachment.session.retry_delay
-            attachment.group.has_work.notify_all()  # idle threads wait no longer than until then
+        elif not session.has_work:
+            return  # until it is notified
+        elif (delay := session.retry_delay) > 0:
+            group.retries[attachment] = ended + delay
+            group.has_work.notify_all()  # idle threads wait no longer than until then
         else:
-            self.enqueue(attachment)
+            self.enqueue(attachment, session.backlog_seconds)

@@ -205,7 +205,8 @@ class ClientSession:
             self._last_message = self._loop.time()
         if self.log is not None and queue is self._queue:
             self._put(self.log.acknowledge(self.audio.samples, self.audio.options.rate))
-        self._stop_if_over()
+        if self.audio.is_ended:  # no other message ends a session
+            self._stop_if_over()
 
     async def give_way(self, queue: SendQueue) -> None:
         """Yield to other tasks, and wait while too much is queued for the client or the model."""

@@ -267,6 +267,18 @@ def test_a_short_pause_divides_a_caption_without_punctuation():
     assert first.tokens == tuple(words[:12])
 
 
+def test_a_line_and_a_caption_rather_do_not_end_with_an_abbreviation():
+    """A title stays on the line of the name, if another place is near."""
+    text = "We went with our friends and saw Dr. Smith and his family again and their Mr. Jones"
+    texts = [f" {word}" for word in text.split()]
+
+    assert wrapped(text[:63], 42) == [
+        "We went with our friends and saw",
+        "Dr. Smith and his family again",
+    ]
+    assert captions(texts, step=0.42)[1] == "Mr. Jones"
+
+
 @pytest.mark.parametrize(("width", "count"), [(20, 1), (20, 2), (32, 2), (42, 3), (10, 4)])
 @pytest.mark.parametrize("text", [SENTENCE * 3, CHINESE * 8, "เขาไป บ้าน. " * 12, "Ja. " * 40])
 def test_lines_keep_to_the_layout(text, width, count):

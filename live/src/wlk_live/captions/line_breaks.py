@@ -91,6 +91,11 @@ def ends_clause(before: str, after: str) -> bool:
     return before.rstrip().endswith(CLAUSE_ENDS) or bool(ends_sentence(before, after))
 
 
+def ends_abbreviation(before: str) -> bool:
+    """Return whether *before*, which does not end a sentence, ends with an abbreviation."""
+    return before.rstrip().endswith(".")
+
+
 def wrapped(text: str, width: int, *, indent: int = 0) -> list[str]:
     """
     Return *text* in the fewest lines of at most *width* columns.
@@ -109,6 +114,7 @@ def wrapped(text: str, width: int, *, indent: int = 0) -> list[str]:
     for end in [*places, len(text)]:
         before, after = text[max(0, end - 2 * width) : end], text[end : end + width]
         penalty = 0.0 if not after or ends_clause(before, after) else _CLAUSE_COST * width**2
+        penalty *= 2 if ends_abbreviation(before) else 1
         divisions: list[tuple[int, float, int]] = []
         for start in reversed(best):
             line = columns[end] - columns[start] - before.endswith(" ") + (0 if start else indent)

@@ -16,6 +16,7 @@ from wlk_live.captions.line_breaks import (
     binds_to,
     column_count,
     continues_character,
+    ends_abbreviation,
     ends_clause,
     may_divide,
     wrapped,
@@ -185,22 +186,25 @@ class SegmentBuilder:
         """Return the best place to end a caption that has no room for *token*, 0 if none is."""
         if self.is_shown:
             return len(self._tokens) if may_divide(self.text, token.text) else 0
-        tokens, latest = [*self._tokens, token], 0
+        tokens, latest, worst = [*self._tokens, token], 0, 0
         least = self.layout.max_line_width * self.layout.max_lines * _MIN_SHARE
         for place in range(len(self._tokens), 0, -1):
             before = "".join(each.text for each in tokens[:place])
             after = "".join(each.text for each in tokens[place:])
             first, empty = tokens[place], self.layout.lines(token.speaker)
             rest = empty.extended(after[: len(after) - len(token.text)])
-            if latest and not self._fits(first, rest, token):
+            if (latest or worst) and not self._fits(first, rest, token):
                 break
             if not may_divide(before, after):
                 continue
             is_clause = first.start - tokens[place - 1].end >= _BREATH_SECONDS
             if (is_clause or ends_clause(before, after)) and column_count(before.strip()) >= least:
                 return place
-            latest = latest or place
-        return latest
+            if ends_abbreviation(before):
+                worst = worst or place
+            else:
+                latest = latest or place
+        return latest or worst
 
 
 def segments_from_tokens(

@@ -66,8 +66,8 @@ class ScriptedNetwork:
     """
     A network that emits the tokens of a script that lie in the audio, and attends to them.
 
-    *languages* are ranked in the order given.  A pass whose attention is requested may fail or
-    return none.
+    *languages* are ranked in the order given.  If it *hallucinates*, it emits the script for
+    silence, too.  A pass whose attention is requested may fail or return none.
     """
 
     script: list = ()
@@ -78,6 +78,7 @@ class ScriptedNetwork:
     n_mels: int = 80
     alignment_heads: tuple = ((0, 0), (1, 0))
     rounding: Rounding = ALONE
+    hallucinates: bool = False
     has_attention: bool = True
     fails_with: type[Exception] | None = None
     inputs: list = attrs.Factory(list)  # of each pass
@@ -101,6 +102,7 @@ class ScriptedNetwork:
             (entry.token, entry.frame - output.first)
             for entry in self.script
             if 0 <= entry.frame - output.first < output.audible
+            or (self.hallucinates and not output.audible)
         ]
         if SOT not in inputs[:-2]:
             return 100, output.frames - 1

@@ -61,22 +61,39 @@ def test_a_long_prompt_leaves_half_of_the_positions():
     assert network.inputs[0][1:2] == TOKENIZER.encode(" seven")
 
 
-@pytest.mark.parametrize(("probability", "words"), [(0.85, 1), (0.95, 0)])
-def test_a_window_without_speech_has_no_words(probability, words):
-    """Above NO_SPEECH_THRESHOLD the text is dropped, whatever it is."""
-    hypothesis = run(ScriptedNetwork(sentence(" one"), no_speech_prob=probability))
+@pytest.mark.parametrize(
+    ("probability", "hallucinates", "words"),
+    [(0.1, True, 1), (0.3, False, 1), (0.3, True, 0), (0.85, False, 1), (0.95, False, 0)],
+)
+def test_a_window_without_speech_has_no_words(probability, hallucinates, words):
+    """Text that silence gives as well is dropped, unless speech is likely, and noise has none."""
+    network = ScriptedNetwork(sentence(" one"), no_speech_prob=probability)
+    network.hallucinates = hallucinates
+    hypothesis = run(network)
 
     assert len(hypothesis.words) == words
     assert hypothesis.language == "en"
 
 
-@pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.1, False)])
+def test_the_comparison_with_silence_is_counted():
+    """It takes an encoder pass of silence, and two passes of the decoder over the text."""
+    plain = run(ScriptedNetwork(sentence(" one two")), context="padded").work
+    network = ScriptedNetwork(sentence(" one two"), no_speech_prob=0.5)
+    compared = run(network, context="padded").work
+
+    assert network.windows == [(80, 400, True), (80, 100, True)]
+    assert compared.encoder_frames == plain.encoder_frames + 100
+    assert compared.decoder_positions == plain.decoder_positions + 2 * (3 + 1 + 2 + 1)
+    assert compared.decoder_forwards == plain.decoder_forwards + 2
+
+
+@pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.2, True), (0.1, False)])
 def test_a_probability_of_no_speech_at_its_threshold_is_refused_in_a_common_pass(
     probability, is_close
 ):
     """In a pass run alone, every probability decides."""
     network = ScriptedNetwork(sentence(" one"), no_speech_prob=probability)
-    network.rounding = Rounding(margin=0.5)
+    network.rounding = Rounding(margin=0.05)
     if is_close:
         with pytest.raises(ChoiceTooClose):
             run(network)

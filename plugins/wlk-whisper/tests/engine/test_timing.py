@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.network import ChoiceTooClose, Rounding
-from wlk_whisper.engine.timing import attended_frames, dtw, median_filter, token_boundaries
+from wlk_whisper.engine.timing import dtw, median_filter, token_boundaries
 
 
 def attention(seed, *, heads=3, rows=9, frames=40):
@@ -35,16 +35,6 @@ def test_the_median_filter_returns_the_median_of_every_window(values):
         expected = np.median(np.lib.stride_tricks.sliding_window_view(padded, 7, axis=-1), axis=-1)
 
     np.testing.assert_array_equal(expected, median_filter(values))
-
-
-def test_rounding_in_frames_without_attention_makes_no_peak():
-    """Deviations below MIN_DEVIATION are not scaled up."""
-    weights = np.full((2, 6, 30), 1e-12, dtype=np.float32)
-    weights[:, :, 5:9] = 0.2
-    weights[:, 5, 20:25] += np.float32(1e-11)
-    weights[:, 5, 12:16] = 0.1
-
-    assert 12 <= attended_frames(weights)[-1] < 16
 
 
 @given(st.integers(0, 1000))

@@ -15,7 +15,12 @@ from wlk_conformance.testing import noise
 from wlk_core.streaming import Word
 from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.tokenizer_file import read_tokenizer
-from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
+from wlk_whisper.engine.words import (
+    drop_loop,
+    spoken_tokens,
+    tighten_to_speech,
+    words_from_tokens,
+)
 
 RATE = 16_000
 HF_TOKENIZER = read_tokenizer(BUNDLED, n_vocab=51865)
@@ -159,3 +164,35 @@ def test_words_without_a_pause_keep_the_boundary_of_the_model():
 
     assert before.end == 1.2
     assert after.start == 1.2
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 8, 20])
+def test_a_loop_of_any_length_without_audio_of_its_own_is_dropped(rounds):
+    """A phrase of four tokens takes 0.3 s at least; the decoder went on where it took less."""
+    tokens = [9, *[1, 2, 3, 4] * rounds, 8]
+    end = 60 + 4 * (rounds - 1)  # later tokens have a frame each
+    boundaries = np.array([0, 20, 30, 40, 50, *range(60, end + 1), end + 30])
+
+    assert spoken_tokens(tokens, boundaries, rate=15).tolist() == [0, 1, 2, 3, 4, len(tokens) - 1]
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(15, 8), (45, 20)])
+def test_a_phrase_that_was_repeated_aloud_stays(rate, kept):
+    """Scripts with a token for each byte take three times as many tokens a second."""
+    tokens = [1, 2, 3, 4] * 5
+    boundaries = np.array([0, 10, 20, 30, 40, 45, 50, 55, *range(60, 86, 2)])
+
+    assert len(spoken_tokens(tokens, boundaries, rate=rate)) == kept
+
+
+def test_a_loop_of_one_word_without_spaces_is_dropped():
+    """3.3.3.3 is one word, so that words without a duration do not show the loop."""
+    tokens = [3, 7, 3, 7, 3, 7, 3]
+    boundaries = np.array([0, 10, 12, 12, 13, 13, 14, 14])
+
+    assert spoken_tokens(tokens, boundaries, rate=15).tolist() == [0, 1]
+
+
+def test_two_equal_tokens_are_no_loop():
+    """Words of two equal pieces exist, and policies see a repeated word."""
+    assert spoken_tokens([5, 5, 6], np.array([0, 1, 2, 30]), rate=15).tolist() == [0, 1, 2]

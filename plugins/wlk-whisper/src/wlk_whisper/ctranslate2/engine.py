@@ -14,16 +14,27 @@ import numpy as np
 from wlk_core.plugins import Hypothesis, WorkCounters
 from wlk_frameworks.decoding_loops import find_loop
 from wlk_whisper.engine.decoding import LOOP_MAX_TOKENS, LOOP_REPEATS
-from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.features import (
     SAMPLES_PER_MEL_FRAME,
     log_mel,
     silence_features,
     window_mel_frames,
 )
-from wlk_whisper.engine.prompt import previous_tokens, token_budget
+from wlk_whisper.engine.no_speech import (
+    COMPARED_TOKENS,
+    MIN_EVIDENCE,
+    NO_SPEECH_THRESHOLD,
+    SPEECH_THRESHOLD,
+    evidence,
+)
+from wlk_whisper.engine.prompt import previous_tokens, token_budget, tokens_per_second
 from wlk_whisper.engine.timing import first_columns
-from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
+from wlk_whisper.engine.words import (
+    drop_loop,
+    spoken_tokens,
+    tighten_to_speech,
+    words_from_tokens,
+)
 
 if TYPE_CHECKING:
     from faster_whisper import WhisperModel
@@ -33,6 +44,8 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.engine import DecodingOptions
     from wlk_whisper.engine.words import WordSpan
+
+SMALLEST = 1e-30  # probability; float32 rounds smaller ones to 0, whose logarithm is not finite
 
 
 @attrs.frozen
@@ -67,7 +80,7 @@ class FasterWhisperEngine:
         Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, independently of other calls.
 
         Words have times in seconds from the start of the audio and the mean probability of their
-        tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
+        tokens.  Audio without speech has no words; see no_speech.py.
         """
         mel_frames = window_mel_frames(len(audio), options.context)
         work = WorkCounters(encoder_frames=mel_frames)
@@ -82,7 +95,7 @@ class FasterWhisperEngine:
             work += WorkCounters(decoder_positions=1, decoder_forwards=1)
         language = language or "en"
         tokenizer = self._tokenizer(language, options.task)
-        tokens, is_speech, generation_work = self._generate(
+        tokens, no_speech, generation_work = self._generate(
             tokenizer,
             encoder_output,
             prompt,
@@ -90,9 +103,18 @@ class FasterWhisperEngine:
             token_budget(len(audio), language, task=options.task),
         )
         work += generation_work
-        if not is_speech or not tokens:
+        if not tokens or no_speech > NO_SPEECH_THRESHOLD:
             return Hypothesis(language=language, work=work)
-        spans, alignment_work = self._align(tokenizer, encoder_output, tokens, len(audio))
+        frames = max(2, -(-len(audio) // SAMPLES_PER_MEL_FRAME))
+        if no_speech > SPEECH_THRESHOLD:
+            text = tokens[:COMPARED_TOKENS]
+            silence = StorageView.from_array(self._silence[:, : encoder_output.shape[1]])
+            _, heard, heard_work = self._force(tokenizer, encoder_output, text, frames)
+            _, silent, silent_work = self._force(tokenizer, silence, text, frames)
+            work += heard_work + silent_work
+            if evidence(np.log(heard), np.log(silent)) < MIN_EVIDENCE:
+                return Hypothesis(language=language, work=work)
+        spans, alignment_work = self._align(tokenizer, encoder_output, tokens, frames)
         words = drop_loop([span.word for span in spans])
         return Hypothesis(
             words=tighten_to_speech(words, audio),
@@ -128,8 +150,8 @@ class FasterWhisperEngine:
         prompt: str,
         options: DecodingOptions,
         budget: int,
-    ) -> tuple[list[int], bool, WorkCounters]:
-        """Return the text tokens, whether they are speech, and the work counters; see `decode`."""
+    ) -> tuple[list[int], float, WorkCounters]:
+        """Return text tokens, the probability of no speech and the work counters; see `decode`."""
         previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
         work = WorkCounters()
         while True:
@@ -153,30 +175,37 @@ class FasterWhisperEngine:
             loop = find_loop(text, times=LOOP_REPEATS, longest=LOOP_MAX_TOKENS)
             if loop is None or not previous:
                 end = len(text) if loop is None else loop.end
-                return text[:end], result.no_speech_prob <= NO_SPEECH_THRESHOLD, work
+                return text[:end], result.no_speech_prob, work
             previous = []
 
     def _align(
-        self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], samples: int
+        self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], mel_frames: int
     ) -> tuple[tuple[WordSpan, ...], WorkCounters]:
         """Return the words of *tokens*, timed by the model's cross attention."""
-        mel_frames = max(2, -(-samples // SAMPLES_PER_MEL_FRAME))
+        alignments, probabilities, work = self._force(tokenizer, encoder_output, tokens, mel_frames)
+        boundaries = first_columns(*np.array(alignments, dtype=np.int64).T)
+        rate = tokens_per_second(tokenizer.language_code)
+        kept = spoken_tokens(tokens, boundaries, rate=rate)
+        words = words_from_tokens(
+            tokenizer,
+            [tokens[index] for index in kept],
+            np.append(boundaries[kept], boundaries[-1]),
+            probabilities[kept],
+            lag_seconds=self.alignment_heads.lag_seconds,
+        )
+        return words, work + WorkCounters(detokenised_ids=2 * len(tokens))
+
+    def _force(
+        self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], mel_frames: int
+    ) -> tuple[list[tuple[int, int]], NDArray[np.float64], WorkCounters]:
+        """Force the text *tokens* on the decoder; return their alignment and probabilities."""
         result = self.model.model.align(
             encoder_output, tokenizer.sot_sequence, [tokens], mel_frames
         )[0]
-        rows, columns = np.array(result.alignments, dtype=np.int64).T
-        words = words_from_tokens(
-            tokenizer,
-            tokens,
-            first_columns(rows, columns),
-            np.array(result.text_token_probs, dtype=np.float64),
-            lag_seconds=self.alignment_heads.lag_seconds,
-        )
+        probabilities = np.array(result.text_token_probs, dtype=np.float64)
         positions = len(tokenizer.sot_sequence) + 1 + len(tokens)
-        work = WorkCounters(
-            decoder_positions=positions, decoder_forwards=1, detokenised_ids=2 * len(tokens)
-        )
-        return words, work
+        work = WorkCounters(decoder_positions=positions, decoder_forwards=1)
+        return result.alignments, np.maximum(probabilities, SMALLEST), work
 
 
 def _on_host(output: StorageView) -> NDArray[np.float32]:

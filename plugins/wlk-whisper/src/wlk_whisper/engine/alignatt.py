@@ -14,20 +14,23 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, AlignedWord
-from wlk_frameworks.decoding_loops import keep_spoken_repetitions
 from wlk_whisper.engine.decoding import decode
-from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames
-from wlk_whisper.engine.network import ChoiceTooClose
 from wlk_whisper.engine.prompt import (
     MAX_CONTEXT_TOKENS,
     MAX_PROMPT_TOKENS,
     MIN_NEW_TOKENS,
     previous_tokens,
     token_budget,
+    tokens_per_second,
 )
-from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS, attended_frames, token_boundaries
-from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
+from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS, token_boundaries
+from wlk_whisper.engine.words import (
+    drop_loop,
+    spoken_tokens,
+    tighten_to_speech,
+    words_from_tokens,
+)
 
 if TYPE_CHECKING:
     from faster_whisper.tokenizer import Tokenizer
@@ -102,8 +105,13 @@ def transcribe_aligned(
         output_attention=True,
     )
     work += result.work
-    if not prefix and contains_no_speech(result):
-        return AlignedHypothesis(language=language, work=work)
+    if not prefix:
+        has_speech, speech_work = yield from engine.has_speech(
+            result, tokenizer, encoder_output, samples=len(audio), context=options.context
+        )
+        work += speech_work
+        if not has_speech:
+            return AlignedHypothesis(language=language, work=work)
     words, detokenised = _new_words(
         tokenizer,
         result,
@@ -132,27 +140,27 @@ def _new_words(
     Return the words after the prefix, and how many ids were detokenised for them.
 
     Raises:
-        ChoiceTooClose: the text of a batched pass loops, or rounding may have decided its times.
+        ChoiceTooClose: rounding in a batched pass may have decided its times.
 
     """
     tokens = result.tokens
     if not tokens or result.cross_attention is None:
         return [], 0
     attention = result.cross_attention[..., :audio_frames]
-    if result.loop is not None:
-        if result.rounding.attention:
-            raise ChoiceTooClose("rounding may decide whether a repetition was spoken")
-        attended = attended_frames(attention)[result.forced - 1 :].tolist()
-        tokens = tuple(keep_spoken_repetitions(tokens, attended, result.loop))
     boundaries = token_boundaries(
         attention,
         first_row=result.forced - prefix_tokens - 1,
         unused_rows=0,
         rounding=result.rounding,
     )[prefix_tokens:]
-    # If the last token was never an input, its end is unknown: it ends where it begins.
+    # If the last token was never an input, its end is unknown: the end of the audio for the length
+    # of a repetition, and for its times where it begins.
+    ends = np.append(boundaries, audio_frames)[: len(tokens) + 1]
+    kept = spoken_tokens(tokens, ends, rate=tokens_per_second(tokenizer.language_code))
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
-    probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))
+    tokens = tuple(tokens[index] for index in kept)
+    boundaries = np.append(boundaries[kept], boundaries[-1])
+    probabilities = np.exp(result.logprobs[kept].astype(np.float64))
     spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag_seconds)
     frames = np.clip(boundaries - round(lag_seconds / ENCODER_FRAME_SECONDS), 0, boundaries[-1])
     if not result.has_ended and not is_last:

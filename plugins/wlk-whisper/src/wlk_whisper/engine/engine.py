@@ -9,12 +9,29 @@ import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
 from wlk_whisper.engine.decoding import decode
-from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
+from wlk_whisper.engine.features import (
+    audio_encoder_frames,
+    log_mel,
+    silence_features,
+    window_mel_frames,
+)
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
 from wlk_whisper.engine.network import DecoderPass, EncoderPass, run_alone, run_together
-from wlk_whisper.engine.prompt import previous_tokens, token_budget
+from wlk_whisper.engine.no_speech import (
+    COMPARED_TOKENS,
+    MIN_EVIDENCE,
+    NO_SPEECH_THRESHOLD,
+    SPEECH_THRESHOLD,
+    evidence,
+)
+from wlk_whisper.engine.prompt import previous_tokens, token_budget, tokens_per_second
 from wlk_whisper.engine.timing import token_boundaries
-from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
+from wlk_whisper.engine.words import (
+    drop_loop,
+    spoken_tokens,
+    tighten_to_speech,
+    words_from_tokens,
+)
 from wlk_whisper.models import LANGUAGES
 
 if TYPE_CHECKING:
@@ -34,7 +51,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NO_SPEECH_THRESHOLD = 0.9  # a window with a higher probability of no speech has no words
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
 
 
@@ -171,14 +187,9 @@ class WhisperEngine:
         attention of the tokens after them.
         """
         first_row = len(tokenizer.sot_sequence)
-        forced = [*tokenizer.sot_sequence, tokenizer.no_timestamps, *tokens, tokenizer.eot]
-        forced = forced[: self.network.n_text_ctx]
-        tokens = forced[first_row + 1 : -1]
-        output: DecoderOutput = yield DecoderPass(
-            decoder=self.network.new_decoder(encoder_output),
-            tokens=np.array([forced], dtype=np.int64),
-            logits_to_keep=range(first_row, first_row + len(tokens)),
-            output_attention=True,
+        tokens = tokens[: self.network.n_text_ctx - first_row - 2]
+        output, logprobs, work = yield from self._force(
+            tokenizer, encoder_output, tokens, output_attention=True
         )
         if output.cross_attention is None:
             raise ValueError("expected the requested cross attention, got none")
@@ -187,29 +198,71 @@ class WhisperEngine:
             first_row=first_row,
             rounding=output.rounding,
         )
-        probabilities = np.array(
-            [
-                np.exp(log_softmax(logits[: tokenizer.eot])[token])
-                for logits, token in zip(output.logits[0], tokens, strict=True)
-            ],
-            dtype=np.float64,
+        rate = tokens_per_second(tokenizer.language_code)
+        kept = spoken_tokens(tokens, boundaries, rate=rate)
+        words = words_from_tokens(
+            tokenizer,
+            [tokens[index] for index in kept],
+            np.append(boundaries[kept], boundaries[-1]),
+            np.exp(logprobs[kept]),
+            lag_seconds=self.alignment_heads.lag_seconds,
         )
-        lag = self.alignment_heads.lag_seconds
-        words = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag)
-        work = WorkCounters(
-            decoder_positions=len(forced),
-            decoder_forwards=1,
-            host_syncs=1,
-            detokenised_ids=2 * len(tokens),  # the text as a whole, and piece by piece
+        # The text is detokenised as a whole, and piece by piece.
+        return words, work + WorkCounters(detokenised_ids=2 * len(tokens))
+
+    def has_speech(
+        self,
+        result: DecodingResult,
+        tokenizer: Tokenizer,
+        encoder_output: Any,
+        *,
+        samples: int,
+        context: AudioContext,
+    ) -> Passes[tuple[bool, WorkCounters]]:
+        """Return whether *result* is text of the audio, and the work counters; see no_speech.py."""
+        # Rounding changes a probability by less than the logits that it is computed from.
+        for threshold in (NO_SPEECH_THRESHOLD, SPEECH_THRESHOLD):
+            result.rounding.require_lead(abs(result.no_speech_prob - threshold))
+        work = WorkCounters()
+        tokens = [token for token in result.tokens if token < tokenizer.eot][:COMPARED_TOKENS]
+        if not tokens or result.no_speech_prob > NO_SPEECH_THRESHOLD:
+            return False, work
+        if result.no_speech_prob <= SPEECH_THRESHOLD:
+            return True, work
+        is_padded = context == "padded"
+        mel_frames = window_mel_frames(0 if is_padded else samples, context)
+        features = silence_features(self.network.n_mels, mel_frames)
+        silence = yield EncoderPass(features=features, is_padded=is_padded)
+        _, silent, silent_work = yield from self._force(tokenizer, silence, tokens)
+        output, heard, heard_work = yield from self._force(tokenizer, encoder_output, tokens)
+        found = evidence(heard, silent)
+        output.rounding.require_lead(abs(found - MIN_EVIDENCE))
+        work = WorkCounters(encoder_frames=mel_frames) + silent_work + heard_work
+        return found >= MIN_EVIDENCE, work
+
+    def _force(
+        self,
+        tokenizer: Tokenizer,
+        encoder_output: Any,
+        tokens: Sequence[int],
+        *,
+        output_attention: bool = False,
+    ) -> Passes[tuple[DecoderOutput, NDArray[np.float64], WorkCounters]]:
+        """Force the text *tokens* on the decoder, and return their log-probabilities as text."""
+        start = tokenizer.sot_sequence
+        forced = [*start, tokenizer.no_timestamps, *tokens, tokenizer.eot]
+        output: DecoderOutput = yield DecoderPass(
+            decoder=self.network.new_decoder(encoder_output),
+            tokens=np.array([forced], dtype=np.int64),
+            logits_to_keep=range(len(start), len(start) + len(tokens)),
+            output_attention=output_attention,
         )
-        return words, work
-
-
-def contains_no_speech(result: DecodingResult) -> bool:
-    """Return whether the probability of no speech is so high that the window has no words."""
-    # Rounding changes a probability by less than the logits that it is computed from.
-    result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
-    return result.no_speech_prob > NO_SPEECH_THRESHOLD
+        logprobs = [
+            log_softmax(logits[: tokenizer.eot])[token]
+            for logits, token in zip(output.logits[0], tokens, strict=True)
+        ]
+        work = WorkCounters(decoder_positions=len(forced), decoder_forwards=1, host_syncs=1)
+        return output, np.array(logprobs, dtype=np.float64), work
 
 
 def transcribe(
@@ -242,9 +295,13 @@ def transcribe(
         beam_size=options.beam_size,
     )
     work += result.work
-    tokens = [token for token in result.tokens if token < tokenizer.eot]
-    if not tokens or contains_no_speech(result):
+    has_speech, speech_work = yield from engine.has_speech(
+        result, tokenizer, encoder_output, samples=len(audio), context=options.context
+    )
+    work += speech_work
+    if not has_speech:
         return Hypothesis(language=language, work=work)
+    tokens = [token for token in result.tokens if token < tokenizer.eot]
     spans, alignment_work = yield from engine.align(tokenizer, encoder_output, tokens, len(audio))
     words = drop_loop([span.word for span in spans])
     return Hypothesis(

@@ -35,10 +35,15 @@ _BYTE_LEVEL_LANGUAGES = frozenset(
 )  # fmt: skip
 
 
+def tokens_per_second(language: str | None, *, task: str = "transcribe") -> int:
+    """Return how many tokens nobody speaks in a second."""
+    is_byte_level = task == "transcribe" and language in _BYTE_LEVEL_LANGUAGES
+    return BYTE_TOKENS_PER_SECOND if is_byte_level else TOKENS_PER_SECOND
+
+
 def token_budget(samples: int, language: str | None, *, task: str = "transcribe") -> int:
     """Return how many tokens the text of *samples* of speech at 16 kHz may have."""
-    is_byte_level = task == "transcribe" and language in _BYTE_LEVEL_LANGUAGES
-    rate = BYTE_TOKENS_PER_SECOND if is_byte_level else TOKENS_PER_SECOND
+    rate = tokens_per_second(language, task=task)
     return EXTRA_TOKENS + round(rate * samples / SAMPLE_RATE)
 
 

@@ -153,13 +153,6 @@ def token_boundaries(
     return first_columns(rows, columns)
 
 
-def attended_frames(cross_attention: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the frame that each row of float32[heads, rows, frames] attends to most."""
-    normal, _ = _normalised(cross_attention.astype(np.float64))
-    frames: NDArray[np.int64] = median_filter(normal).mean(axis=0).argmax(axis=-1)
-    return frames
-
-
 def _normalised(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the weights in standard deviations from their frame's mean, and the deviations."""
     deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)

@@ -37,6 +37,9 @@ PAUSE_FRAMES = 5  # ... if a pause of at least this length separates it
 SHIFT_FRAMES = 25  # how far a boundary within sound is moved to the nearest pause ...
 GAP_FRAMES = 7  # ... of at least this length: longer than the closures inside most words
 LOOP_WORDS = 3  # words without duration in a row: the decoder goes on without audio
+LOOP_TOKENS = 3  # repeated tokens, at least; repeated words of fewer are left to the policies
+LOOP_MAX_PERIOD = 16  # tokens of the longest n-gram searched for
+MIN_ROUND_SECONDS = 0.1  # shorter than any word
 
 
 @attrs.frozen
@@ -46,6 +49,40 @@ class WordSpan:
     word: Word
     first: int
     end_token: int
+
+
+def spoken_tokens(
+    tokens: Sequence[int], boundaries: NDArray[np.int64], *, rate: int
+) -> NDArray[np.int64]:
+    """
+    Return the indices of *tokens* without the rounds of a loop that have no audio of their own.
+
+    A decoder that repeats an n-gram soon has no audio left for it, and the alignment crowds the
+    rounds into a few frames.  A loop ends before the first round that is too short to be spoken, at
+    *rate* tokens a second; whoever repeats a phrase does so in audio.  *boundaries* are those of
+    `words_from_tokens`.
+    """
+    kept: list[int] = []
+    index = 0
+    while index < len(tokens):
+        period, end = _repetition(tokens, index)
+        seconds = ENCODER_FRAME_SECONDS * np.diff(boundaries[index : end + 1 : period])
+        is_spoken = seconds[1:] >= max(MIN_ROUND_SECONDS, period / rate)
+        rounds = 1 + (len(is_spoken) if is_spoken.all() else int(is_spoken.argmin()))
+        kept += range(index, end if is_spoken.all() else index + rounds * period)
+        index = end
+    return np.array(kept, dtype=np.int64)
+
+
+def _repetition(tokens: Sequence[int], start: int) -> tuple[int, int]:
+    """Return the period and the end of the loop from *start* on, those of a token without one."""
+    for period in range(1, min(LOOP_MAX_PERIOD, (len(tokens) - start) // 2) + 1):
+        end = start + period
+        while end < len(tokens) and tokens[end] == tokens[end - period]:
+            end += 1
+        if end - start >= period + max(period, LOOP_TOKENS):
+            return period, end
+    return 1, start + 1
 
 
 def words_from_tokens(

@@ -84,6 +84,21 @@ def test_segments_without_speech_are_dropped_with_their_words():
     assert [word.text for word in response.timed_segments()] == [" One."]
 
 
+@pytest.mark.parametrize(
+    ("no_speech_prob", "avg_logprob", "is_kept"),
+    [(0.8, -0.9, True), (0.8, -1.2, False), (0.5, -1.2, True), (0.8, None, True)],
+)
+def test_an_unlikely_segment_is_dropped_at_a_lower_probability_of_no_speech(
+    no_speech_prob, avg_logprob, is_kept
+):
+    """This is the rule of openai/whisper, for servers that give both."""
+    found = segment(" you", 0, 1, no_speech_prob=no_speech_prob, avg_logprob=avg_logprob)
+
+    assert (
+        bool(parse(text="you", words=[word("you", 0)], segments=[found]).timed_words()) is is_kept
+    )
+
+
 def test_text_whose_words_have_no_times_is_refused():
     """A server that ignores timestamp_granularities differs from one that found no speech."""
     pause = segment(" you", 0, 1, no_speech_prob=0.97)

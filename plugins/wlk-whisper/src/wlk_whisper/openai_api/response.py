@@ -20,7 +20,9 @@ from wlk_whisper.models import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NO_SPEECH_THRESHOLD = 0.9  # a segment with a higher probability of no speech is dropped
+NO_SPEECH_THRESHOLD = 0.9  # a segment with a higher probability of no speech is dropped ...
+# ... and by the rule of openai/whisper a less likely one whose text is unlikely, too.
+UNLIKELY_NO_SPEECH, UNLIKELY_LOGPROB = 0.6, -1.0
 MAX_QUOTED = 60  # characters of a response that an error message quotes
 # No request has more than 30 s of audio: a thousand words in JSON, each of them twice, are 200 KB.
 MAX_CHARACTERS = 1 << 20
@@ -81,12 +83,15 @@ class TimedText(BaseModel, frozen=True):
     start: _Seconds
     end: _Seconds
     no_speech_prob: float | None = None
+    avg_logprob: float | None = None
     words: tuple[TimedText, ...] | None = None
 
     @property
     def is_speech(self) -> bool:
-        """Whether the segment is kept: its probability of no speech is not too high."""
-        return not (self.no_speech_prob or 0.0) > NO_SPEECH_THRESHOLD
+        """Whether the segment is kept: it is not likely that nobody speaks in it."""
+        is_unlikely = (self.avg_logprob or 0.0) < UNLIKELY_LOGPROB
+        threshold = UNLIKELY_NO_SPEECH if is_unlikely else NO_SPEECH_THRESHOLD
+        return not (self.no_speech_prob or 0.0) > threshold
 
 
 class TranscriptionResponse(BaseModel, frozen=True):

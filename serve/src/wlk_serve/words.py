@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_core.processor import EPS
 from wlk_core.streaming.words import joined
-from wlk_live.records import round_seconds
+from wlk_live.records import round_seconds, speaker_name
 from wlk_live.session import Commit, SpeakerTurn, Timeline
 from wlk_live.session.timeline import TextLine
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, SpeakerSpan
 
 _UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments always name a speaker
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEAST_PROBABILITY = 1e-10  # JSON has no infinity
 
 
@@ -60,23 +59,13 @@ def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
     return records
 
 
-def speaker_name(speaker: int | str | None) -> str:
-    """Return a speaker's name: numbers become "A" to "Z", as in OpenAI's API, then "AA", "BB"."""
-    if speaker is None:
-        return _UNKNOWN_SPEAKER
-    if isinstance(speaker, str) or speaker < 0:
-        return str(speaker)
-    rounds, letter = divmod(speaker, len(_LETTERS))
-    return _LETTERS[letter] * (rounds + 1)
-
-
 def segment_record(line: TextLine) -> dict[str, Any]:
     """Return start, end, text and speaker of a line, which has one speaker."""
     return {
         "start": round_seconds(line.start),
         "end": round_seconds(line.end),
         "text": line.text,
-        "speaker": speaker_name(line.speaker),
+        "speaker": _UNKNOWN_SPEAKER if line.speaker is None else speaker_name(line.speaker),
     }
 
 

@@ -52,7 +52,7 @@ def spoken(expected, change):
     """Return the words of each speaker."""
     pairs = list(zip(expected.words, expected.starts, strict=True))
     first = [word for word, start in pairs if start < change]
-    return {"A": first, "bert": expected.words[len(first) :]}
+    return {"Speaker 1": first, "bert": expected.words[len(first) :]}
 
 
 def by_speaker(segments):

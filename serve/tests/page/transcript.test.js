@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Transcript } from "../page/transcript.js";
-import { textOf, timedWords } from "../page/words.js";
+import { endsSentence, textOf, timedWords } from "../page/words.js";
 
 const record = (word, start, end = start + 0.3, fields = {}) => ({ word, start, end, confidence: 0.9, ...fields });
 const delta = (text, words, item = "a") => ({
@@ -130,4 +130,11 @@ test("an engine that fails leaves a note", () => {
   const failed = { type: "conversation.item.input_audio_transcription.failed", item_id: "a", error: { message: "no" } };
 
   assert.equal(applied(delta("one", [record("one", 0)]), failed).lines.at(-1).note, "no");
+});
+
+test("a sentence ends in any script, and not with an abbreviation", () => {
+  const ends = ["Go.", "go?”", "走。", "گیا۔", "եկավ։", "ሄደ።", "មក។", "गया॥", "No.", "2024."];
+  const others = ["Dr.", "U.S.", "p.m.", "4.", "J.", "go", "go,"];
+
+  assert.deepEqual([...ends, ...others].filter(endsSentence), ends);
 });

@@ -54,13 +54,13 @@ def test_segments_of_an_item_follow_its_completion(client, happen, token):
     completed = next(message for message in first if message["type"].endswith("completed"))
 
     assert segments(first) == []
-    assert [word.get("speaker") for word in completed["words"]] == ["A", None]
+    assert [word.get("speaker") for word in completed["words"]] == ["Speaker 1", None]
     names = ("item_id", "id", "start", "end", "speaker", "text")
     assert [tuple(segment[name] for name in names) for segment in segments(later)] == [
-        ("item_0_1", "seg_0_1", 0.0, 0.5, "A", "zero"),
-        ("item_0_1", "seg_0_2", 0.5, 1.0, "B", "one"),
+        ("item_0_1", "seg_0_1", 0.0, 0.5, "Speaker 1", "zero"),
+        ("item_0_1", "seg_0_2", 0.5, 1.0, "Speaker 2", "one"),
     ]
-    assert [word["speaker"] for word in segments(later)[1]["words"]] == ["B"]
+    assert [word["speaker"] for word in segments(later)[1]["words"]] == ["Speaker 2"]
 
 
 def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, token):

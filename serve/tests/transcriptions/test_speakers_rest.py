@@ -12,7 +12,6 @@ from wlk_core.tokens import SpeakerSpan
 from wlk_live.session import Commit, End, Endpoint, SpeakerTurn
 from wlk_serve.errors import RequestError
 from wlk_serve.transcriptions.protocol import Transcript, parse_form
-from wlk_serve.words import speaker_name
 
 DIARIZED = ("response_format", "diarized_json")
 
@@ -45,12 +44,12 @@ def request(card, *fields, task="transcribe"):
 
 
 def test_diarized_json_has_the_fields_of_openai_and_no_other(card, events):
-    """Numbers become letters, unknown speakers have a name, too, and streams send segments."""
+    """Numbered speakers and unknown ones have names, too, and streams send segments."""
     transcript = Transcript(request(card), speaker_delay=1.0)
     sent = [record for event in events for record in transcript.add(event)]
     media_type, body = transcript.render()
 
-    texts = [("seg_0", 0.25, 0.75, "zero", "A"), ("seg_1", 1.0, 1.5, "one", "bert")]
+    texts = [("seg_0", 0.25, 0.75, "zero", "Speaker 1"), ("seg_1", 1.0, 1.5, "one", "bert")]
     texts.append(("seg_2", 3.5, 4.0, "two", "unknown"))
     names = ("id", "start", "end", "text", "speaker")
     segments = [
@@ -94,12 +93,3 @@ def test_known_speakers_are_named_as_ignored(card):
     assert request(card, *fields).ignored == (
         "include", "known_speaker_names", "known_speaker_references", "timestamp_granularities",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("speaker", "name"),
-    [(0, "A"), (25, "Z"), (26, "AA"), (53, "BBB"), (-1, "-1"), ("anna", "anna"), (None, "unknown")],
-)
-def test_a_number_becomes_a_letter(speaker, name):
-    """Numbers become A to Z, AA, ... as in OpenAI's API; names are unchanged."""
-    assert speaker_name(speaker) == name

@@ -1,8 +1,12 @@
 // Words {text, start, end, confidence, speaker}, where `text` includes the white space before the word.
 
-export const endsSentence = (text) => /[.!?…。！？][)\]"'”’»]*$/u.test(text);
+// As in wlk_frameworks.sentences, for single words: without the word after a full stop.
+const STOP = /[.!?…。！？｡．।॥۔؟։።፧။។།][)\]"'”’»」』]*$/u;
+const ABBREVIATION = /(^|[\s.])(\p{L}|\d{1,2}|Mr|Mrs|Ms|Dr|Prof|St|Hr|Fr|Nr|Sr|Sra)\.$/u;
 
-export const endsPart = (text) => /[,;:،、，；：][)\]"'”’»]*$/u.test(text);
+export const endsSentence = (text) => STOP.test(text) && !ABBREVIATION.test(text);
+
+export const endsPart = (text) => /[,;:،、，；：՝፣፤፥၊៖][)\]"'”’»]*$/u.test(text);
 
 /** Return the text of words. */
 export const joined = (words) => words.map((word) => word.text).join("");

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from wlk_core.errors import WLKError
 from wlk_live.audio.pcm import sample_bytes
+from wlk_live.records import speaker_name
 from wlk_live.session.events import (
     Commit,
     End,
@@ -392,6 +393,6 @@ def _token_record(token: ASRToken) -> dict[str, Any]:
         "end": token.end,
         "text": token.text,
         "probability": token.probability,
-        "speaker": token.speaker,
+        "speaker": None if token.speaker is None else speaker_name(token.speaker),
         "language": token.detected_language,
     }

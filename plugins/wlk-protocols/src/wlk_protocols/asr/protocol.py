@@ -236,9 +236,11 @@ class AsrProtocol:
         return record
 
     def _speaker(self, speaker: int | str | None) -> int:
-        """Return the number of a speaker, counted from 1 in order of appearance."""
+        """Return the number in "Speaker 1", for a name that of its first appearance."""
         if speaker is None:
             return _FIRST_SPEAKER
+        if isinstance(speaker, int) and speaker >= 0:
+            return speaker + _FIRST_SPEAKER
         return self._speakers.setdefault(speaker, _FIRST_SPEAKER + len(self._speakers))
 
 

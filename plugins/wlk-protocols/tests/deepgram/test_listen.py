@@ -355,6 +355,27 @@ def test_fields_that_are_ignored_are_named_in_the_metadata():
     assert [each["parameter"] for each in metadata["warnings"]] == ["numerals", "redact"]
 
 
+@pytest.mark.parametrize(
+    ("query", "fields", "names"),
+    [
+        ("diarize=true", {}, ("diarize",)),
+        ("diarize=true", {"speaker_delay": 1.0}, ()),
+        ("keyterm=wlk&keywords=a", {}, ()),
+        (
+            "keyterm=wlk&keywords=a",
+            {"spec": attrs.evolve(CARD.spec, options=())},
+            ("keyterm", "keywords"),
+        ),
+        ("detect_language=true&utterances=true", {}, ("detect_language", "utterances")),
+    ],
+)
+def test_a_field_that_this_server_or_this_address_does_not_have_is_ignored(query, fields, names):
+    """Without a diarizer there are no speakers, and not every model takes keyterms."""
+    found = ListenQuery.parse(QueryParams(f"{AUDIO}&{query}"), attrs.evolve(CARD, **fields))
+
+    assert found.ignored == names
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"type": "\\ud800"}', "\0", "[" * 100_000])
 def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
     """The error has Deepgram's fields."""

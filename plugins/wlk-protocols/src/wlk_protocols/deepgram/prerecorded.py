@@ -55,7 +55,7 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         has_speakers=has_speakers,
         has_utterances=is_true(query, "utterances"),
         detects_language=detects_language,
-        ignored=ignored_fields(query),
+        ignored=ignored_fields(query, card, "recordings"),
     )
     request = TranscriptionRequest(
         task="transcribe",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 import msgspec
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from wlk_live.audio.pcm import Encoding
     from wlk_serve.protocols import Message, ModelCard
 
+Door: TypeAlias = Literal["listen", "flux", "recordings"]
+
 _ENCODINGS: dict[str, Encoding] = {
     "linear16": "s16le",
     "linear32": "f32le",
@@ -38,13 +40,23 @@ _THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
 _LISTS = {"keyterms": "keyterm", "language_hints": "language_hint"}  # name in Configure: in queries
 _MAX_DIGITS = 9
 _BOOLEANS = {"true": True, "false": False}
-# Fields that are supported somewhere, or are right without a word: models write punctuation, and a
-# `tag` or a `version` changes no transcript.  All others are named as ignored.
-_KNOWN = {
-    *("model", "version", "tag", "encoding", "sample_rate", "channels", "multichannel"),
-    *("language", "language_hint", "detect_language", "keyterm", "keywords", "diarize"),
-    *("interim_results", "endpointing", "utterance_end_ms", "vad_events", "utterances"),
-    *("punctuate", "smart_format", "mip_opt_out", *_THRESHOLDS),
+# The fields that each door has; all others are named as ignored.  Some are right without a word:
+# models write punctuation, and a `tag` changes no transcript.
+_COMMON = {
+    "model",
+    "version",
+    "tag",
+    "mip_opt_out",
+    "encoding",
+    "sample_rate",
+    "channels",
+    "keyterm",
+}
+_SPOKEN = {*_COMMON, "multichannel", "language", "keywords", "diarize", "punctuate", "smart_format"}
+_DOORS: dict[Door, set[str]] = {
+    "listen": {*_SPOKEN, "interim_results", "endpointing", "utterance_end_ms", "vad_events"},
+    "flux": {*_COMMON, *_THRESHOLDS, "language_hint"},
+    "recordings": {*_SPOKEN, "detect_language", "utterances"},
 }
 
 
@@ -104,7 +116,7 @@ class ListenQuery:
             utterance_end=None if utterance_end is None else utterance_end / 1000,
             has_speakers=is_true(query, "diarize"),
             is_webm="encoding" not in query,
-            ignored=ignored_fields(query),
+            ignored=ignored_fields(query, card, "listen"),
         )
 
 
@@ -164,7 +176,7 @@ class FluxQuery:
     @property
     def ignored(self) -> tuple[str, ...]:
         """The names of fields that this server does not have."""
-        return ignored_fields(self.fields)
+        return ignored_fields(self.fields, self.card, "flux")
 
     @property
     def hang_over(self) -> float:
@@ -259,9 +271,14 @@ def terms_of(query: QueryParams, card: ModelCard) -> str | None:
     return keyterms_of(card, terms)
 
 
-def ignored_fields(query: QueryParams) -> tuple[str, ...]:
-    """Return the names of the fields that request what this server does not have."""
-    return tuple(name for name, value in query.items() if name not in _KNOWN and value != "false")
+def ignored_fields(query: QueryParams, card: ModelCard, door: Door) -> tuple[str, ...]:
+    """Return the names of the fields that request what *door* or this server does not have."""
+    known = _DOORS[door]
+    if card.speaker_delay is None:
+        known = known - {"diarize"}
+    if not card.takes("keyterms"):
+        known = known - {"keyterm", "keywords"}
+    return tuple(name for name, value in query.items() if name not in known and value != "false")
 
 
 def refuse_channels(query: QueryParams, instead: str) -> None:

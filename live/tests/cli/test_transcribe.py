@@ -324,6 +324,18 @@ def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, name, stat
 
 
 @pytest.mark.slow
+def test_a_pipe_whose_writer_dies_in_a_sample_gives_its_words(spawn, spoken, wav):
+    """Half a sample is dropped; everything before it is transcribed once."""
+    data = wav(spoken(*range(4)))
+    process = spawn("transcribe", "-", "--no-vad", "--backend", "toy", bufsize=0)
+    out, err = process.communicate(data[:-1])
+
+    assert out.split() == b"zero one two three".split()
+    assert process.returncode == 0
+    assert err == b""
+
+
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(spawn, recording):
     """If the reader closes the pipe early, no line is printed; the status is that of SIGPIPE."""
     paths = [recording(f"{number}.wav", *range(10)) for number in range(3)]

@@ -13,6 +13,7 @@ from wlk_frameworks.checkpoints import (
     LayerCount,
     TensorHeader,
     TensorSize,
+    check_agreement,
     check_sizes,
     read_safetensors_header,
     read_safetensors_headers,
@@ -172,3 +173,13 @@ def test_a_tensor_that_is_missing_is_named():
     """No model is built with a size that the weights do not confirm."""
     with pytest.raises(ModelNotFoundError, match=r"width=8, .* lack model\.norm;"):
         check_sizes(CONFIG, SIZES[1:], {}, path=Path("config.json"))
+
+
+def test_files_of_two_models_are_told_from_their_claims(tmp_path):
+    """Both files are named; a file without the value claims nothing."""
+    tokenizer, config = tmp_path / "tokenizer.json", tmp_path / "config.json"
+    check_agreement(tokenizer, ("<end>", 5), config, ("eos_id", 5))
+    check_agreement(tokenizer, ("<end>", 5), config, ("eos_id", None))
+
+    with pytest.raises(ModelNotFoundError, match=r"json and config\.json .*<end>=5.*eos_id=6;"):
+        check_agreement(tokenizer, ("<end>", 5), config, ("eos_id", 6))

@@ -251,6 +251,23 @@ def check_sizes(
             )
 
 
+def check_agreement(
+    path: Path, claim: tuple[str, Any], other: Path, expected: tuple[str, Any]
+) -> None:
+    """
+    Raise ModelNotFoundError if two files of a model, *path* and *other*, contradict each other.
+
+    A claim is a name and its value; None claims nothing.  Files of two models can each be valid: a
+    tokenizer whose ids are off by one gives other words, and no error.
+    """
+    (name, value), (other_name, other_value) = claim, expected
+    if None not in (value, other_value) and value != other_value:
+        raise ModelNotFoundError(
+            f"{path} and {other.name} belong to different models: {path.name} has {name}={value}, "
+            f"but {other.name} has {other_name}={other_value}; {REMEDY}"
+        )
+
+
 def _value(config: Mapping[str, Any], path: str) -> Any:
     value: Any = config
     for key in path.split("."):

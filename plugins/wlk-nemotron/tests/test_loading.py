@@ -35,11 +35,26 @@ def change(path, **values):
     [
         ("config.json", {"model_type": "whisper"}, "found model_type whisper; .* pull 0.6b"),
         ("config.json", {"vocab_size": 99}, "vocab_size=99 .* lacks the id 17"),
-        ("config.json", {"vocab_size": 5, "blank_token_id": 5}, "blank_token_id=5; pull"),
+        ("config.json", {"vocab_size": 5, "blank_token_id": 5}, "blank_token_id=5, but .* id 15"),
         ("config.json", {"num_decoder_layers": 10**9}, r"<= 16 .*num_decoder_layers"),
         ("config.json", {"decoder_hidden_size": 64}, "decoder_hidden_size=64, but the .* have 96"),
         ("processor_config.json", {"prompt_dictionary": {"auto": 128}}, "auto is not below 128"),
         ("processor_config.json", {"feature_extractor": {"hop_length": 80}}, "hop_length"),
+        (
+            "processor_config.json",
+            {"feature_extractor": {"feature_size": 128}},
+            r"processor_config\.json and config\.json .* feature_size=128, .*num_mel_bins=80;",
+        ),
+        (
+            "processor_config.json",
+            {"num_prompts": 64},
+            r"processor_config\.json and config\.json .* num_prompts=64, .*num_prompts=128;",
+        ),
+        (
+            "processor_config.json",
+            {"feature_extractor": None},
+            r"nor in preprocessor_config",
+        ),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_named(checkpoint, file, values, message):
@@ -81,12 +96,33 @@ def test_incomplete_weights_are_refused(checkpoint, edit, message, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "processor_config.json"])
 def test_a_missing_file_is_named(checkpoint, name):
-    """A directory of NeMo has another layout."""
+    """It is taken from nowhere else."""
     (checkpoint / name).unlink()
 
     with pytest.raises(ModelNotFoundError, match=name.replace("model.safe", r"model\*?.safe")):
+        load_backend("nemotron", str(checkpoint))
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda vocab: vocab.insert(2, ["new", -1.0]), "has the text 'ze' for that id"),
+        (lambda vocab: vocab.pop(), "lacks the id 15"),
+        (lambda vocab: vocab.extend([["a", -1.0], ["b", -1.0]]), "has the id 17"),
+    ],
+    ids=["shifted", "a piece less", "pieces more"],
+)
+def test_a_tokenizer_of_another_model_is_refused(checkpoint, edit, message):
+    """Its pieces would be other words; the message names both files."""
+    path = checkpoint / "tokenizer.json"
+    table = json.loads(path.read_text())
+    table["added_tokens"] = table["added_tokens"][:2]
+    edit(table["model"]["vocab"])
+    path.write_text(json.dumps(table))
+
+    with pytest.raises(ModelNotFoundError, match=rf"tokenizer\.json .* config\.json .*{message}"):
         load_backend("nemotron", str(checkpoint))
 
 

@@ -99,6 +99,17 @@ def test_a_device_without_enough_memory_is_named(checkpoint, monkeypatch):
         load_torch(checkpoint)
 
 
+@each_framework
+def test_features_of_another_model_are_refused(altered, load):
+    """The message names both files."""
+    directory = altered()
+    path = directory / "preprocessor_config.json"
+    path.write_text(json.dumps({"feature_size": 80}), encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"feature_size=80, but config\.json .*_bins="):
+        load(directory)
+
+
 def head(change):
     """Return a change of the weights that adds a changed copy of the embedding as the lm_head."""
 

@@ -105,6 +105,20 @@ def append(name, content):
     return change
 
 
+def shift_tokens(directory):
+    """Put another token before the first one, and leave out the last."""
+    path = directory / "tokens.txt"
+    texts = ["new", *(line.split()[0] for line in path.read_text().splitlines()[:-1])]
+    path.write_text("".join(f"{text} {number}\n" for number, text in enumerate(texts)))
+
+
+def test_symbols_of_a_decoding_graph_are_no_tokens(checkpoint):
+    """Vocabularies of icefall end with them, and no model emits them."""
+    append("tokens.txt", b"#0 19\n#1 20\n")(checkpoint)
+
+    assert read_checkpoint(checkpoint).tokens[19:] == ("#0", "#1")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -117,10 +131,14 @@ def append(name, content):
         (append("decoder.onnx", metadata(context_size="-2")), "no numbers for context_size"),
         (append("decoder.onnx", metadata(vocab_size=99)), "has 19 tokens, but"),
         (lambda d: (d / "tokens.txt").write_text("a b 1\n"), "a token and its id on every line"),
-        (append("joiner.onnx", b"\x00"), "sherpa-onnx could not load"),
+        (append("tokens.txt", b"ten 19\n"), r"\.txt has 20 tokens, but .*joiner\.onnx emits 19"),
+        (shift_tokens, r"tokens\.txt has <blk> as number 1, but .*joiner\.onnx .* as number 0"),
+        (lambda d: (d / "tokens.txt").unlink(), r"holds no tokens\.txt"),
+        (append("joiner.onnx", field(1, 999)), "sherpa-onnx could not load"),
     ],
     ids=["Paraformer", "no model", "no encoder", "garbage", "type", "no size",
-         "a negative size", "vocabulary", "tokens", "ONNX Runtime's refusal"],
+         "a negative size", "vocabulary", "tokens", "a token more", "shifted tokens", "no tokens",
+         "ONNX Runtime's refusal"],
 )  # fmt: skip
 def test_what_sherpa_onnx_cannot_read_is_refused_before(checkpoint, change, message, capfd):
     """The library would end the process or flood the terminal; the error is one line."""

@@ -69,6 +69,46 @@ def test_an_incomplete_checkpoint_is_refused(checkpoint, change, message, capfd)
 
 
 @pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (
+            "preprocessor_config.json",
+            {"feature_size": 80},
+            r"preprocessor_config\.json and config\.json .*feature_size=80, .*num_mel_bins=128;",
+        ),
+        (
+            "generation_config.json",
+            {"eos_token_id": 3},
+            r"tekken\.json and generation_config\.json .*</s>=2, .*eos_token_id=3;",
+        ),
+        (
+            "tekken.json",
+            {"config": {"default_num_special_tokens": 41, "default_vocab_size": 329}},
+            r"vocabulary of 328 rows, but tekken\.json has the id 328;",
+        ),
+    ],
+    ids=["features", "end of text", "another special token"],
+)
+def test_files_of_another_model_are_refused(checkpoint, file, change, message):
+    """Two files that must agree are named, before any word."""
+    table = json.loads((checkpoint / file).read_text())
+    (checkpoint / file).write_text(json.dumps({**table, **change}))
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("voxtral-hf", str(checkpoint))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["tekken.json", "model.safetensors", "config.json"])
+def test_a_missing_file_is_named(checkpoint, name):
+    """It is taken from nowhere else."""
+    (checkpoint / name).unlink()
+
+    with pytest.raises(ModelNotFoundError, match=name.replace("model.safe", r"model\*?.safe")):
+        load_backend("voxtral-hf", str(checkpoint))
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantized \(gptq\)"),

@@ -9,7 +9,7 @@ import attrs
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError, OptionError
-from wlk_frameworks.checkpoints import Index, Size, read_json_table
+from wlk_frameworks.checkpoints import Index, Size, check_agreement, read_json_table
 from wlk_nemotron.languages import LANGUAGES, code_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ ENGLISH_PROMPT = 0  # for models without prompts, which ignore it
 LOOK_AHEADS = (13, 6, 1, 0)  # in encoder frames; the default of transformers
 LANGUAGE_TAG = re.compile("<([a-z]{2,3}-[A-Za-z]{2})>")
 WORD_SPACE = "▁"  # SentencePiece
+CONFIG = "config.json"
 MODEL_TYPES = ("nemotron3_5_asr", "nemotron_asr_streaming")
 
 _LookAhead = Annotated[int, Meta(ge=0, le=13)]
@@ -59,6 +60,7 @@ class _Processor(Struct):
     supported_num_lookahead_tokens: Annotated[list[_LookAhead], Meta(min_length=1)] | None = None
     default_num_lookahead_tokens: _LookAhead | None = None
     prompt_dictionary: dict[str, Index] | None = None
+    num_prompts: Index | None = None
 
 
 class _AddedToken(Struct):
@@ -117,15 +119,11 @@ class CheckpointConfig:
         read_json_table(directory / "generation_config.json")  # validated: transformers reads it
         path = directory / "processor_config.json"
         processor = read_json_table(path, _Processor)
-        features = processor.get("feature_extractor") or read_json_table(
-            directory / "preprocessor_config.json", _Features
-        )
-        mels = features.get("feature_size", 80)
-        if mels != config["encoder_config"]["num_mel_bins"]:
-            raise ModelNotFoundError(
-                f"{path} does not fit the model: it has feature_size={mels}, but config.json has "
-                f"num_mel_bins={config['encoder_config']['num_mel_bins']}; pull the model again"
-            )
+        _check_features(directory, config, processor)
+        if config["model_type"] == MODEL_TYPES[0]:
+            prompts = ("num_prompts", config.get("num_prompts", 128))
+            declared = ("num_prompts", processor.get("num_prompts"))
+            check_agreement(path, declared, directory / CONFIG, prompts)
         supported = processor.get("supported_num_lookahead_tokens") or LOOK_AHEADS
         default = processor.get("default_num_lookahead_tokens")
         default = supported[0] if default is None else default
@@ -180,7 +178,7 @@ class CheckpointConfig:
 
 
 def _config(directory: Path) -> dict[str, Any]:
-    path = directory / "config.json"
+    path = directory / CONFIG
     kind = read_json_table(path).get("model_type")
     if kind in MODEL_TYPES and any(directory.glob("model*.safetensors")):
         return read_json_table(path, _Config)
@@ -196,6 +194,24 @@ def _config(directory: Path) -> dict[str, Any]:
         f"processor_config.json, tokenizer.json) in {directory}, found {found}; get one with: "
         "wlk-core pull 0.6b --backend nemotron"
     )
+
+
+def _check_features(
+    directory: Path, config: Mapping[str, Any], processor: Mapping[str, Any]
+) -> None:
+    """Check that the features of the processor, in either of two files, are those of the model."""
+    path, features = directory / "processor_config.json", processor.get("feature_extractor")
+    if features is None:
+        path = directory / "preprocessor_config.json"
+        features = read_json_table(path, _Features)
+        if not path.exists():
+            raise ModelNotFoundError(
+                f"{directory} has a feature_extractor neither in processor_config.json nor in "
+                f"{path.name}; pull the model again"
+            )
+    bins = ("encoder_config.num_mel_bins", config["encoder_config"]["num_mel_bins"])
+    mels = ("feature_size", features.get("feature_size", 80))
+    check_agreement(path, mels, directory / CONFIG, bins)
 
 
 def _vocabulary(
@@ -215,11 +231,18 @@ def _vocabulary(
     languages = {number: code_of(tag[1]) for number, tag in tags.items() if tag}
     size, blank = config["vocab_size"], config["blank_token_id"]
     missing = next((n for n in range(size) if n not in pieces and n != blank), None)
-    if missing is not None or blank >= size:
-        lack = "" if missing is None else f", but the tokenizer lacks the id {missing}"
+    highest = max((n for n, piece in pieces.items() if piece), default=0)
+    fault = ""
+    if missing is not None:
+        fault = f", but the tokenizer lacks the id {missing}"
+    elif highest >= size:
+        fault = f", but the tokenizer has the id {highest}"
+    elif pieces.get(blank):
+        fault = f", but the tokenizer has the text {pieces[blank]!r} for that id"
+    if fault or blank >= size:
         raise ModelNotFoundError(
             f"{path} does not fit the model: config.json has vocab_size={size} and "
-            f"blank_token_id={blank}{lack}; pull the model again"
+            f"blank_token_id={blank}{fault}; pull the model again"
         )
     ordered = ("" if n == blank or n in languages else pieces[n] for n in range(size))
     return tuple(ordered), languages

@@ -57,3 +57,35 @@ def test_end_ids_are_also_those_of_the_generation_config(tiny, tmp_path, vocabul
     path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")
 
     assert Vocabulary.read(tmp_path).end_ids == vocabulary.end_ids | ends
+
+
+@pytest.mark.parametrize(
+    ("file", "table", "message"),
+    [
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"7": {"content": "<asr_text>"}}},
+            r"tokenizer\.json and tokenizer_config\.json .*<asr_text>=\d+, .*<asr_text>=7;",
+        ),
+        (
+            "config.json",
+            {"thinker_config": {"audio_start_token_id": 7}},
+            r"json and config\.json .*<\|audio_start\|>=\d+, .*audio_start_token_id=7;",
+        ),
+        (
+            "config.json",
+            {"audio_end_token_id": 7},
+            r"json and config\.json .*<\|audio_end\|>=\d+, .*audio_end_token_id=7;",
+        ),
+    ],
+    ids=["tokenizer_config.json", "original config.json", "config.json of transformers"],
+)
+def test_a_tokenizer_with_other_ids_than_its_neighbours_is_refused(
+    tiny, tmp_path, file, table, message
+):
+    """It belongs to another model, whose ids stand for other text."""
+    tiny.write_tokenizer(tmp_path)
+    (tmp_path / file).write_text(json.dumps(table), encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=message):
+        Vocabulary.read(tmp_path)

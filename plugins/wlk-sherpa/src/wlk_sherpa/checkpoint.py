@@ -19,7 +19,7 @@ from wlk_frameworks.checkpoints import read_json_table, read_limited
 from wlk_sherpa.protobuf import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 TOKENS = "tokens.txt"
@@ -60,12 +60,14 @@ _KEYS = {
 }
 _NUMBERS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
 _REALS = re.compile(r"[-\d][-+\d.,eE]*", re.ASCII)
+_DISAMBIGUATION = re.compile(r"#\d+")  # symbols of a decoding graph, which no model emits
+_BLANKS = {"<blk>", "<blank>", "<eps>"}
 _REAL_KEYS = {"neg_mean", "inv_stddev"}
 
 # Field numbers, named as in onnx.proto (https://github.com/onnx/onnx) ...
 _MODEL_GRAPH, _MODEL_METADATA_PROPS = 7, 14
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
-_GRAPH_INPUT = 11
+_GRAPH_INPUT, _GRAPH_OUTPUT = 11, 12
 _VALUE_INFO_TYPE = 2
 _TYPE_TENSOR_TYPE = 1
 _TENSOR_TYPE_SHAPE = 2
@@ -120,7 +122,8 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
     """
     kind, files = _find_files(directory, dtype)
     main = next(iter(files.values()))
-    metadata, state_bytes = _read_onnx(main)
+    onnx = _read_onnx(main)
+    metadata, state_bytes = onnx.metadata, onnx.state_bytes
     declared = metadata.get("model_type", "")
     model_type = next((name for name in _KEYS[kind] if declared.startswith(name)), None)
     if model_type is None:
@@ -131,15 +134,13 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
     _require(_KEYS[kind][model_type].split(), metadata, main, kind)
     is_nemo = model_type == "EncDec"
     if kind == "transducer" and not is_nemo:
-        decoder, _ = _read_onnx(files["decoder"])
+        decoder = _read_onnx(files["decoder"]).metadata
         _require(("vocab_size", "context_size"), decoder, files["decoder"], kind)
         metadata["vocab_size"] = decoder["vocab_size"]
     tokens = _read_tokens(directory / TOKENS)
-    if _first(metadata.get("vocab_size", "0")) > len(tokens):
-        raise ModelNotFoundError(
-            f"{directory / TOKENS} has {len(tokens)} tokens, but {main} emits "
-            f"{metadata['vocab_size']}; {REMEDY}"
-        )
+    last = list(files.values())[-1]  # the joiner of a transducer
+    least = _first(metadata.get("vocab_size", "0"))
+    _check_tokens(directory / TOKENS, tokens, last, is_nemo=is_nemo, least=least)
     config = read_json_table(directory / "wlk.json", _Config)
     subsampling = _first(metadata["subsampling_factor"]) if is_nemo else SUBSAMPLING
     # It assumes SUBSAMPLING for every CTC model (online-recognizer-ctc-impl.h, 2.0).
@@ -234,6 +235,26 @@ def _require(keys: Iterable[str], metadata: Mapping[str, str], path: Path, kind:
         )
 
 
+def _check_tokens(
+    path: Path, tokens: Sequence[str], model: Path, *, is_nemo: bool, least: int
+) -> None:
+    """Raise ModelNotFoundError unless *tokens* are those that *model* emits, *least* or more."""
+    emitted = [token for token in tokens if not _DISAMBIGUATION.fullmatch(token)]
+    outputs = _read_onnx(model).outputs or max(least, len(emitted))
+    if len(tokens) < max(least, outputs) or len(emitted) > outputs:
+        raise ModelNotFoundError(
+            f"{path} has {len(emitted)} tokens, but {model} emits {max(least, outputs)}; {REMEDY}"
+        )
+    # sherpa-onnx takes this place for granted, and would write the blank as text.
+    place = len(emitted) - 1 if is_nemo else 0
+    blank = next((place for place, token in enumerate(tokens) if token in _BLANKS), place)
+    if blank != place:
+        raise ModelNotFoundError(
+            f"{path} has {tokens[blank]} as number {blank}, but {model} emits it as number "
+            f"{place}: they belong to different models; {REMEDY}"
+        )
+
+
 def _first(numbers: str) -> int:
     return int(numbers.split(",", 1)[0])
 
@@ -260,8 +281,16 @@ def _parse_token(line: str) -> tuple[int, str]:
     raise ValueError(f"the line {line!r}")
 
 
-def _read_onnx(path: Path) -> tuple[dict[str, str], int]:
-    """Return the metadata of a model, and the bytes of its state: of all inputs but the first."""
+@attrs.frozen(kw_only=True)
+class _Onnx:
+    """What an ONNX file declares beside its weights."""
+
+    metadata: dict[str, str]
+    state_bytes: int  #: of all inputs but the first
+    outputs: int  #: numbers in a row of the first output; 0 if unknown
+
+
+def _read_onnx(path: Path) -> _Onnx:
     try:
         # Mapped into memory, because most of the file is weights, which are never read.
         model = Message(_mapped(path))
@@ -274,9 +303,16 @@ def _read_onnx(path: Path) -> tuple[dict[str, str], int]:
             for graph in model.messages(_MODEL_GRAPH)
             for value_info in graph.messages(_GRAPH_INPUT)
         ]
+        outputs = [
+            (_dimensions(value_info) or [0])[-1]
+            for graph in model.messages(_MODEL_GRAPH)
+            for value_info in graph.messages(_GRAPH_OUTPUT)[:1]
+        ]
     except (OSError, ValueError) as error:
         raise ModelNotFoundError(f"{path} is not an ONNX model: {error}; {REMEDY}") from error
-    return metadata, STATE_ITEM_BYTES * sum(sizes[1:])
+    return _Onnx(
+        metadata=metadata, state_bytes=STATE_ITEM_BYTES * sum(sizes[1:]), outputs=sum(outputs)
+    )
 
 
 def _mapped(path: Path) -> memoryview:
@@ -285,7 +321,11 @@ def _mapped(path: Path) -> memoryview:
 
 def _input_size(value_info: Message) -> int:
     """Return the number of elements of an input for one stream: the product of known dimensions."""
+    return math.prod(max(1, size) for size in _dimensions(value_info))
+
+
+def _dimensions(value_info: Message) -> list[int]:
+    """Return the dimensions of an input or output; 0 for the batch, and what grows with audio."""
     tensor_type = value_info.message(_VALUE_INFO_TYPE).message(_TYPE_TENSOR_TYPE)
     dimensions = tensor_type.message(_TENSOR_TYPE_SHAPE).messages(_SHAPE_DIM)
-    # A dimension without a number is the batch, or grows with the audio.
-    return math.prod(max(1, each.integer(_DIMENSION_DIM_VALUE, 1)) for each in dimensions)
+    return [each.integer(_DIMENSION_DIM_VALUE, 0) for each in dimensions]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_frameworks.checkpoints import read_json_table
+from wlk_frameworks.checkpoints import check_agreement, read_json_table
 from wlk_frameworks.features import LogMel
 from wlk_voxtral.checkpoint import CheckpointConfig
 from wlk_voxtral.sizes import ConfigSchema
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
 CEILING = 1.5  # log10 mel energy; the default of transformers' feature extractor
-MELS = 128  # the default of transformers
+MELS, VOCABULARY = 128, 131_072  # the defaults of transformers
 
 
 class _Features(Struct):
+    feature_size: Annotated[int, Meta(ge=1, le=512)] | None = None
     global_log_mel_max: Annotated[float, Meta(ge=-20, le=20)] | None = None
 
 
@@ -39,17 +40,24 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointConfig:
 
     """
     config = _config(directory)
-    processor = read_json_table(directory / "processor_config.json", _Processor)
-    features = processor.get("feature_extractor") or read_json_table(
-        directory / "preprocessor_config.json", _Features
-    )
+    path = directory / "processor_config.json"
+    features = read_json_table(path, _Processor).get("feature_extractor")
+    if features is None:
+        path = directory / "preprocessor_config.json"
+        features = read_json_table(path, _Features)
+    bins = ("audio_config.num_mel_bins", config["audio_config"].get("num_mel_bins") or MELS)
+    check_agreement(path, ("feature_size", features.get("feature_size")), directory / CONFIG, bins)
     ceiling = features.get("global_log_mel_max")
     log_mel = LogMel(
-        mels=config["audio_config"].get("num_mel_bins") or MELS,
+        mels=bins[1],
         ceiling=CEILING if ceiling is None else ceiling,
     )
     read_json_table(directory / "generation_config.json")  # validated: transformers reads it
-    return CheckpointConfig.read(directory, name=name, log_mel=log_mel)
+    path = directory / CONFIG
+    checkpoint = CheckpointConfig.read(directory, name=name, log_mel=log_mel, config_file=path)
+    rows = config["text_config"].get("vocab_size") or VOCABULARY
+    checkpoint.require_vocabulary(rows, file=path)
+    return checkpoint
 
 
 def _config(directory: Path) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
         ) from error
     check_config(table, read_safetensors_headers(weight_files(directory)), path=file)
     log_mel = LogMel(mels=config.mels, ceiling=config.ceiling)
-    checkpoint = CheckpointConfig.read(directory, name=name, log_mel=log_mel)
+    checkpoint = CheckpointConfig.read(directory, name=name, log_mel=log_mel, config_file=file)
     checkpoint.require_vocabulary(config.vocabulary, file=file)
     return config, checkpoint
 

@@ -8,7 +8,7 @@ import attrs
 from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError, OptionError
-from wlk_frameworks.checkpoints import Size, read_json_table
+from wlk_frameworks.checkpoints import Index, Size, check_agreement, read_json_table
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
@@ -46,9 +46,11 @@ class CheckpointConfig:
     delays_ms: tuple[int, ...] | None = None
 
     @classmethod
-    def read(cls, directory: Path, *, name: str, log_mel: LogMel) -> CheckpointConfig:
+    def read(
+        cls, directory: Path, *, name: str, log_mel: LogMel, config_file: Path
+    ) -> CheckpointConfig:
         """
-        Read tekken.json and, if there is one, wlk.json.
+        Read tekken.json and, if there is one, wlk.json; *log_mel* is that of *config_file*.
 
         Raises:
             ModelNotFoundError: tekken.json is missing or belongs to another model, or a file is
@@ -68,6 +70,9 @@ class CheckpointConfig:
             raise ModelNotFoundError(
                 f"{file} is not a tokenizer of Voxtral Realtime: {error}; pull the model again"
             ) from error
+        bins = ("audio.audio_encoding_config.num_mel_bins", tokenizer.mels)
+        check_agreement(file, bins, config_file, ("num_mel_bins", log_mel.mels))
+        _check_ids(directory, tokenizer)
         config = read_json_table(directory / CONFIG_FILE, _Config)
         delays_ms = config.get("delays_ms")
         return cls(
@@ -83,12 +88,12 @@ class CheckpointConfig:
         Check that the model, with *rows* in its embedding, has every id of the tokenizer.
 
         Raises:
-            ModelNotFoundError: an id that opens or fills a stream has no row; the message names
-                *file*, the config of the model.
+            ModelNotFoundError: an id has no row; the message names *file*, the config of the model.
 
         """
         tokens = self.tokenizer
-        highest = max(tokens.bos_id, tokens.eos_id, tokens.pad_id, tokens.word_id)
+        last = tokens.specials + len(tokens.pieces) - 1
+        highest = max(tokens.bos_id, tokens.eos_id, tokens.pad_id, tokens.word_id, last)
         if highest >= rows:
             raise ModelNotFoundError(
                 f"{file} does not fit the tokenizer: it has a vocabulary of {rows} rows, but "
@@ -114,3 +119,28 @@ class CheckpointConfig:
             return self.tokenizer.steps_of(delay_ms)
         except ValueError as error:
             raise OptionError(f"delay_ms: {error}") from error
+
+
+class _Ids(Struct):
+    bos_token_id: Index | None = None
+    eos_token_id: Index | list[Index] | None = None
+
+
+class _ModelIds(_Ids):
+    text_config: _Ids | None = None
+
+
+def _check_ids(directory: Path, tokenizer: TekkenTokenizer) -> None:
+    """Check the ids that the configs of transformers name, if they do, against the tokenizer's."""
+    for name in ("config.json", "generation_config.json"):
+        table = read_json_table(directory / name, _ModelIds)
+        for ids in (table, table.get("text_config") or {}):
+            ends = ids.get("eos_token_id")
+            claims = {"bos_token_id": (ids.get("bos_token_id"), tokenizer.bos_id)}
+            if not isinstance(ends, list):
+                claims["eos_token_id"] = (ends, tokenizer.eos_id)
+            for key, (value, expected) in claims.items():
+                text = "<s>" if key == "bos_token_id" else "</s>"
+                check_agreement(
+                    directory / TOKENIZER_FILE, (text, expected), directory / name, (key, value)
+                )

@@ -40,9 +40,14 @@ class _SpecialToken(Struct):
     token_str: str
 
 
+class _Encoding(Struct):
+    num_mel_bins: Annotated[int, Meta(ge=1, le=512)] | None = None
+
+
 class _Audio(Struct):
     transcription_format: str | None = None
     transcription_delay_ms: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    audio_encoding_config: _Encoding | None = None
     streaming_n_left_pad_tokens: Annotated[int, Meta(ge=0, le=MAX_LEFT_PAD_STEPS)] | None = None
 
 
@@ -71,6 +76,7 @@ class TekkenTokenizer:
     word_id: int
     delay_steps: int
     left_pad_steps: int
+    mels: int | None  #: mel bands of the features; None if the file does not declare them
 
     @classmethod
     def from_table(cls, content: dict[str, Any]) -> TekkenTokenizer:
@@ -106,6 +112,7 @@ class TekkenTokenizer:
             word_id=word_id,
             delay_steps=cls.steps_of(delay_ms),
             left_pad_steps=LEFT_PAD_STEPS if left_pad_steps is None else left_pad_steps,
+            mels=(audio.get("audio_encoding_config") or {}).get("num_mel_bins"),
         )
 
     @staticmethod

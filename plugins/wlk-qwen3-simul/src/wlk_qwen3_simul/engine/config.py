@@ -13,6 +13,7 @@ from wlk_frameworks.checkpoints import (
     Size,
     TensorHeader,
     TensorSize,
+    check_agreement,
     check_sizes,
     read_json_table,
 )
@@ -42,6 +43,10 @@ class _Audio(Struct):
     n_window_infer: Annotated[int, Meta(gt=0, multiple_of=SECOND_MEL_FRAMES)] | None = None
     scale_embedding: bool | None = None
     activation_function: str | None = None
+
+
+class _Features(Struct):
+    feature_size: Annotated[int, Meta(ge=1, le=MAX_MELS)] | None = None
 
 
 class _RopeScaling(Struct):
@@ -127,7 +132,7 @@ _SIZES: tuple[LayerCount | TensorSize, ...] = (
 
 def read_config_table(directory: Path) -> dict[str, Any]:
     """
-    Read the config.json in *directory*, and check the types of its values.
+    Read the config.json in *directory*, and check its values and those of its features.
 
     Any size may be missing, because transformers does not write defaults.
 
@@ -143,6 +148,10 @@ def read_config_table(directory: Path) -> dict[str, Any]:
             f"model_type={str(table.get('model_type'))[:60]!r}"
         )
     read_json_table(path, _Original if "thinker_config" in table else _Parts)
+    features = directory / "preprocessor_config.json"
+    mels = ("feature_size", read_json_table(features, _Features).get("feature_size"))
+    audio = table.get("thinker_config", table)["audio_config"]
+    check_agreement(features, mels, path, ("num_mel_bins", audio.get("num_mel_bins")))
     return table
 
 

@@ -10,14 +10,14 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from wlk_core.plugins import ModelNotFoundError
 from wlk_core.untrusted import one_line
-from wlk_frameworks.checkpoints import Index, read_json_table, read_limited
+from wlk_frameworks.checkpoints import Index, check_agreement, read_json_table, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
-AUDIO_START, AUDIO_END = "<|audio_start|>", "<|audio_end|>"
+AUDIO_START, AUDIO_END, AUDIO_PAD = "<|audio_start|>", "<|audio_end|>", "<|audio_pad|>"
 TEXT_START = "<asr_text>"
 END_OF_TEXT = "<|endoftext|>"
 SPECIAL_TOKENS = (TURN_START, TURN_END, AUDIO_START, AUDIO_END, TEXT_START)
@@ -29,6 +29,16 @@ class _AddedToken(Struct):
 
 class _TokenizerConfig(Struct):
     added_tokens_decoder: dict[str, _AddedToken] | None = None
+
+
+class _AudioIds(Struct):
+    audio_token_id: Index | None = None
+    audio_start_token_id: Index | None = None
+    audio_end_token_id: Index | None = None
+
+
+class _Config(_AudioIds):
+    thinker_config: _AudioIds | None = None
 
 
 class _GenerationConfig(Struct):
@@ -77,10 +87,12 @@ class Vocabulary:
         Read tokenizer.json or, if there is none, vocab.json with merges.txt.
 
         Raises:
-            ModelNotFoundError: the files are missing, damaged, or lack a special token.
+            ModelNotFoundError: the files are missing or damaged, lack a special token, or give it
+                another id than config.json or tokenizer_config.json.
 
         """
         tokenizer = _tokenizer(directory)
+        _check_ids(directory, tokenizer)
         special_ids: dict[str, int] = {}
         for text in SPECIAL_TOKENS:
             token = tokenizer.token_to_id(text)
@@ -131,6 +143,31 @@ class Vocabulary:
         """Return the text of *tokens*, without bytes that do not form a character."""
         text = b"".join(map(self.bytes_of, tokens))
         return text.decode("utf-8", errors="ignore").replace("\ufffd", "")
+
+
+def _check_ids(directory: Path, tokenizer: Tokenizer) -> None:
+    """Check the ids of special tokens in the other files against those of the tokenizer."""
+    path = directory / "tokenizer.json"
+    if not path.exists():
+        path = directory / "vocab.json"
+    table = read_json_table(directory / "config.json", _Config)
+    ids = table.get("thinker_config") or table
+    claims = [
+        ("config.json", text, key, ids.get(key))
+        for key, text in {
+            "audio_token_id": AUDIO_PAD,
+            "audio_start_token_id": AUDIO_START,
+            "audio_end_token_id": AUDIO_END,
+        }.items()
+    ]
+    config = directory / "tokenizer_config.json"
+    claims += [
+        (config.name, token.content, token.content, number)
+        for number, token in _added_tokens(config).items()
+    ]
+    for name, text, key, number in claims:
+        own = (text, tokenizer.token_to_id(text))
+        check_agreement(path, own, directory / name, (key, number))
 
 
 def _tokenizer(directory: Path) -> Tokenizer:

@@ -112,6 +112,18 @@ def test_interim_results_show_what_is_committed_and_what_may_change():
     assert other.happen(*events) == []
 
 
+def test_an_interim_result_covers_the_audio_that_was_decoded():
+    """A client can be many seconds ahead of the model."""
+    session = open_session("interim_results=true")
+    session.send(SECOND * 10)
+    results = session.happen(
+        Commit((token("zero"),), 10.0),
+        HypothesisChange(Transcript((token("one", 0.6),)), 10.0),
+    )
+
+    assert [(each["start"], each["duration"]) for each in results] == [(0.0, 0.5), (0.0, 1.1)]
+
+
 def test_words_have_speakers_from_0_and_results_have_languages():
     """Speakers are included only if requested; a word without a speaker has no number."""
     words = (

@@ -129,7 +129,7 @@ class ListenProtocol:
             case Commit():
                 yield from self._add_words(event)
             case HypothesisChange():
-                yield from self._interim(event.transcript.tokens, event.audio_time)
+                yield from self._interim(event.transcript.tokens)
             case Marked():
                 yield from self._apply_mark(event)
             case Endpoint():
@@ -158,7 +158,7 @@ class ListenProtocol:
             yield from self._utterance_end(token.start)
             self._words.append(token)
             self._last_word_end = max(token.end, self._last_word_end or 0.0)
-        yield from self._interim((), commit.audio_time)
+        yield from self._interim(())
 
     def _append(self, data: bytes) -> Iterator[Message]:
         if self._audio.is_ended:
@@ -282,14 +282,15 @@ class ListenProtocol:
             yield self._final(end)
         yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": rounded(end)}
 
-    def _interim(self, hypothesis: Iterable[ASRToken], now: float) -> Iterator[Message]:
+    def _interim(self, hypothesis: Iterable[ASRToken]) -> Iterator[Message]:
         tokens = [*self._words, *hypothesis]
         if not self._query.has_interims or not tokens:
             return
         shown = self._channel(tokens)
         if shown != self._shown:
             self._shown = shown
-            yield self._results(shown, max(now, self._start), is_final=False)
+            end = max(self._start, self._decoded, *(token.end for token in tokens))
+            yield self._results(shown, end, is_final=False)
 
     def _final(
         self, end: float, *, speech_final: bool = False, from_finalize: bool = False

@@ -15,6 +15,7 @@ import wlk_sherpa
 from wlk_sherpa.checkpoint import read_checkpoint, read_pieces
 
 DIGITS = Path(wlk_sherpa.__file__).parent / "digits"
+TOKENS = read_checkpoint(DIGITS).tokens
 DIMENSIONS = ["encoder_dims", "query_head_dims", "value_head_dims", "left_context_len"]
 COUNTS = ["num_heads", "num_encoder_layers", "cnn_module_kernels", "T", "decode_chunk_len"]
 ZIPFORMER2 = {"model_type": "zipformer2", **dict.fromkeys(DIMENSIONS + COUNTS, "2,2")}
@@ -161,17 +162,25 @@ def test_beam_search_is_refused_where_there_is_none(tmp_path):
 
 def test_pieces_come_from_a_list_or_a_model_of_sentencepiece(checkpoint):
     """Both files have the text and score of each piece."""
-    listed = read_pieces(checkpoint)
+    listed = read_pieces(checkpoint, TOKENS)
     (checkpoint / "bpe.vocab").unlink()
-    assert read_pieces(checkpoint) == []
+    assert read_pieces(checkpoint, TOKENS) == []
     score = b"\x15\x00\x00\x00\xc0"  # -2.0, a float in field 2
     pieces = (field(1, field(1, text) + score) for text, _ in listed)
     (checkpoint / "bpe.model").write_bytes(b"".join(pieces) + field(2, "trainer"))
 
-    assert read_pieces(checkpoint) == [(text, -2.0) for text, _ in listed]
+    assert read_pieces(checkpoint, TOKENS) == [(text, -2.0) for text, _ in listed]
     (checkpoint / "bpe.model").write_bytes(field(1, score))
     with pytest.raises(ModelNotFoundError, match=r"bpe\.model is damaged"):
-        read_pieces(checkpoint)
+        read_pieces(checkpoint, TOKENS)
+
+
+def test_pieces_of_another_vocabulary_are_refused(checkpoint):
+    """Keyterms would be split into tokens that the model does not have."""
+    (checkpoint / "bpe.vocab").write_text("<unk>\t0\n▁the\t-1\n▁of\t-2\n", encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"bpe\.vocab and tokens\.txt .*2 of 3 .*'▁the'"):
+        load_backend("sherpa", str(checkpoint), beam_size=4)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import sherpa_onnx
 
 from wlk_core.plugins import LoadedBackend, ModelNotFoundError, OptionError, locate
 from wlk_core.streaming import is_unspaced
+from wlk_core.untrusted import one_line
 from wlk_sherpa.checkpoint import read_checkpoint, read_pieces
 from wlk_sherpa.engine.engine import DecodeRequest, SherpaEngine, cut_answer
 from wlk_sherpa.engine.recognizer import SherpaRecognizer, StreamOptions
@@ -60,13 +61,13 @@ def load(
             f"{directory} is a {checkpoint.kind} model, for which sherpa-onnx supports only greedy "
             "search; leave beam_size out"
         )
-    pieces = read_pieces(directory) if beam_size > 1 else []
+    pieces = read_pieces(directory, checkpoint.tokens) if beam_size > 1 else []
     try:
         recognizer = _load_recognizer(checkpoint, pieces, beam_size, cpu_threads)
         engine = SherpaEngine(recognizer, time_scale=checkpoint.time_scale)
     except (RuntimeError, ValueError) as error:  # from ONNX Runtime, or from SherpaEngine
         raise ModelNotFoundError(
-            f"sherpa-onnx could not load {directory}: {error}; pull the model again"
+            f"sherpa-onnx could not load {directory}: {one_line(str(error))}; pull the model again"
         ) from error
     names = ", ".join(path.name for path in checkpoint.files.values())
     logger.info("%s: %s, in chunks of %d samples", directory, names, engine.chunk_samples)

@@ -160,22 +160,35 @@ def read_checkpoint(directory: Path, *, dtype: str = "auto") -> Checkpoint:
     )
 
 
-def read_pieces(directory: Path) -> list[tuple[str, float]]:
+def read_pieces(directory: Path, tokens: Iterable[str]) -> list[tuple[str, float]]:
     """
     Return the tokenizer's pieces and scores from bpe.vocab or bpe.model; empty without either.
 
     Raises:
-        ModelNotFoundError: the file is damaged.
+        ModelNotFoundError: the file is damaged, or most of its pieces are not in *tokens*.
 
     """
+    path, pieces = _read_pieces(directory)
+    # Not all: a vocabulary of two languages can leave out pieces that its texts never used.
+    known = set(tokens)
+    unknown = [piece for piece, _ in pieces if piece not in known]
+    if 2 * len(unknown) > len(pieces):
+        raise ModelNotFoundError(
+            f"{path} and {TOKENS} belong to different models: {len(unknown)} of {len(pieces)} "
+            f"pieces, such as {unknown[0]!r}, are not in {TOKENS}; {REMEDY}"
+        )
+    return pieces
+
+
+def _read_pieces(directory: Path) -> tuple[Path, list[tuple[str, float]]]:
     path = directory / "bpe.vocab"
     try:
         if content := read_limited(path):
             rows = [line.split("\t") for line in content.decode().splitlines()]
-            return [(piece, float(score)) for piece, score in rows]
+            return path, [(piece, float(score)) for piece, score in rows]
         path = directory / "bpe.model"
         model = Message(memoryview(read_limited(path) or b""))
-        return [
+        return path, [
             (piece.text(_PIECE_TEXT), piece.float32(_PIECE_SCORE))
             for piece in model.messages(_MODEL_PIECES)
         ]

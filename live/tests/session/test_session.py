@@ -278,6 +278,19 @@ def test_a_gap_has_a_length(open_session, seconds):
     assert session.audio_time == 0
 
 
+def test_a_gap_of_no_length_is_no_event(open_session, speech):
+    """It ends no utterance, and after the end of the audio it is refused like any other."""
+    session = open_session(gated=False)
+    events = session.feed(speech)
+    session.skip(0)
+    events += session.finish()
+
+    assert kinds(events, AudioGap) == []
+    assert len(kinds(events, Endpoint)) == 1
+    with pytest.raises(StreamClosed, match="has ended"):
+        session.skip(0)
+
+
 def test_one_thread_at_a_time_steps_a_session(open_session, talk):
     """A concurrent step is refused and changes nothing."""
     expected = run(open_session(), talk)

@@ -242,10 +242,12 @@ def test_settings_that_change_nothing_restart_nothing(client):
 def test_settings_after_half_a_minute_of_audio_are_refused(client):
     """No more audio than that is kept."""
     client.send(*[CHUNK] * 31)
-    (error,) = client.send(SETTINGS)
+    (error,) = client.send(("transcribe", {"vad_sensitivity": "default"}))
+    messages = client.happen(commit("zero"), Endpoint(1.0, "silence", 1.7))
 
     assert error["data"]["code"] == "wrong_order"
     assert len(client.streams) == 1
+    assert transcripts(messages) == []
 
 
 @pytest.mark.parametrize(

@@ -195,20 +195,18 @@ class WyomingProtocol:
             keyterms=keyterms_of(self._card, fitting),
             gate=gate_of(silence) if ends_at_pause else None,
         )
-        self._ends_at_pause = ends_at_pause
         command = self._open_command
         if command is None:
             self._audio.change(options)
-        else:
+        elif options != self._audio.options:
             self._restart(command, options)
+        self._ends_at_pause = ends_at_pause
 
     def _restart(self, command: _Command, options: StreamOptions) -> None:
         """Begin *command* again with other options, and with the audio that has come so far."""
-        command.ends_at_pause = self._ends_at_pause
-        if options == self._audio.options:
-            return
         if len(command.audio) > _MAX_REPLAY_BYTES:
             raise _wrong_order("transcribe within 30 s of audio")
+        command.ends_at_pause = options.gate is not None
         command.language = options.language
         command.text = ""
         command.has_begun = False

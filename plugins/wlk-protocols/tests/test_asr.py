@@ -224,11 +224,35 @@ def test_samples_that_may_begin_a_container_are_samples_if_nothing_follows(size)
     assert client.audio.samples == size // 2
 
 
+BLOCK = WEBM[-9:]  # 20 ms
+
+
+@pytest.mark.parametrize(
+    "message", [BLOCK * 300, b"\xec\x80" * 10_000], ids=["packets", "void elements"]
+)
+def test_a_message_of_many_elements_is_decoded_in_many_turns(message):
+    """What decoding costs does not follow from the size of a message."""
+    client = open_session()
+    client.send(WEBM)
+    client.protocol.receive(message)
+    taken = []
+    while client.audio.is_waiting:
+        before = client.audio.samples
+        client.audio.proceed()
+        taken.append(client.audio.samples - before)
+
+    assert len(taken) >= 9
+    assert max(taken) <= 32 * 320
+
+
 @pytest.mark.parametrize("data", [WEBM[:5] + bytes(20), b"RIFF....WAVE"])
 def test_another_container_is_refused_with_what_was_expected(data):
     """WAV and WebM are not mistaken for samples, which would be noise."""
     client = open_session()
-    error, ready = client.send(data)
+    messages = client.send(data)
+    if client.audio.segments:  # the damage comes after the beginning of WebM
+        messages += client.happen(END)
+    error, *_, ready = messages
 
     assert "16-bit samples" in error["error"]
     assert ready["type"] == "ready_to_stop"

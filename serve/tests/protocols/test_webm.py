@@ -107,6 +107,20 @@ def test_the_sound_before_damage_is_kept():
     assert 31_000 < len(kept) <= 32_000
 
 
+def test_a_message_is_decoded_in_pieces_of_few_elements():
+    """Each takes milliseconds, whatever the message weighs."""
+    pieces = [*WebmDecoder().decode(BEGIN + track() + CLUSTER + 320 * block() + 320 * b"\xec\x80")]
+
+    assert len(pieces) > 20
+    assert max(map(len, pieces)) <= 32 * 640
+
+
+def test_another_format_is_refused_before_anything_is_decoded():
+    """No stream is opened for it."""
+    with pytest.raises(RequestError, match="another format"):
+        WebmDecoder().decode(b"RIFF....WAVE")
+
+
 @pytest.mark.parametrize(
     ("data", "found"),
     [
@@ -116,7 +130,7 @@ def test_the_sound_before_damage_is_kept():
         (BEGIN + track() + CLUSTER + block(flags=0x86), "several packets"),
         (BEGIN + track() + CLUSTER + b"\xa3\x10\xff\xff\xff", "16,777,215 bytes"),
         (BEGIN + track() + CLUSTER + block(packet=b"\xff" * 9), "damaged"),
-        (BEGIN + track() + 60_000 * b"\xec\x80", "more than 60,000 elements"),
+        (BEGIN + track() + 20_000 * b"\xec\x80", "more than 20,000 elements"),
         (BEGIN + b"\xd7\x00\x7f" + b"\xff" * 6 + b"\xf6", "a size of nine bytes"),
         (BEGIN + b"\xe7\x40\xc8" + b"\xff" * 200 + block(), "an element of 200 bytes"),
         (BEGIN + track() + b"".join(cluster(20_000 * n) for n in range(8)), "two minutes"),

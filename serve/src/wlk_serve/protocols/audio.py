@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MAX_SEGMENTS = 4  # per session; each holds a stream and a voice detector, at least 3 MB
 _WHOLE_SECONDS = 2  # audio up to this length, as live clients send it, is converted in one piece
 _PART_SECONDS = 0.25  # of longer audio, how much is converted in one turn of the event loop
+_TURN_ACTIONS = 8  # in one turn: pieces of compressed audio take time even if they are empty
 
 
 class AudioStream(Protocol):
@@ -169,6 +170,18 @@ class SessionAudio:
         self._appended += len(audio)
         return True
 
+    def append_pieces(self, pieces: Iterator[bytes]) -> None:
+        """
+        Append audio as `append` does, in pieces that *pieces* decodes: none now, all by `proceed`.
+
+        An error that *pieces* raises is raised by `proceed`.  Raises RequestError like `append`.
+        """
+        if self.is_ended or self.has_failed or self._is_closed:
+            return
+        if self.open_segment is None:
+            self._check_count()
+        self._waiting.append(partial(self._take_piece, pieces))
+
     def mark(self, name: str) -> None:
         """Request a `Marked` event once all audio so far is decoded; raises like `append`."""
         if self.is_ended:
@@ -233,7 +246,9 @@ class SessionAudio:
     def proceed(self) -> None:
         """Run waiting actions, up to one part of long audio; an action that raises waits again."""
         until = self.samples + round(_PART_SECONDS * self.options.rate)
-        while self.is_waiting and self.open_segment is not None and self.samples < until:
+        for _ in range(_TURN_ACTIONS):
+            if not self.is_waiting or self.open_segment is None or self.samples >= until:
+                return
             waiting = self._waiting
             self._waiting = deque()  # for what the action adds, which comes before the others
             try:
@@ -293,6 +308,14 @@ class SessionAudio:
         self.samples += part
         if part < len(audio):
             self._waiting.append(partial(self._receive, audio[part:]))
+
+    def _take_piece(self, pieces: Iterator[bytes]) -> None:
+        piece = next(pieces, None)
+        if piece is not None:
+            audio = self._reader.read(piece)
+            self._appended += len(audio)
+            self._receive(audio)
+            self._waiting.append(partial(self._take_piece, pieces))
 
     def _end_segment(self) -> None:
         self.take_waiting()

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
-from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import Resampler
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 DAMAGED_AUDIO = "invalid_audio"  #: code of the error after which nothing more can be decoded
 
@@ -29,14 +30,17 @@ _PARENTS = {_SEGMENT, _INFO, _TRACKS, _TRACK_ENTRY, _CLUSTER, _BLOCK_GROUP}
 _TIMESTAMP_SCALE, _TRACK_NUMBER, _CODEC, _CODEC_PRIVATE = 0x2AD7B1, 0xD7, 0x86, 0x63A2
 _CLUSTER_TIMESTAMP, _SIMPLE_BLOCK, _BLOCK = 0xE7, 0xA3, 0xA1
 _NUMBERS = {_TIMESTAMP_SCALE, _TRACK_NUMBER, _CLUSTER_TIMESTAMP}
-_LEAVES = _NUMBERS | {_CODEC, _CODEC_PRIVATE, _SIMPLE_BLOCK, _BLOCK}
+_BLOCKS = {_SIMPLE_BLOCK, _BLOCK}
+_LEAVES = _NUMBERS | _BLOCKS | {_CODEC, _CODEC_PRIVATE}
 
 _OPUS_RATE = 48_000
 _LACING = 0x06  # flag bits of a block with several packets, which recorders do not write
 _MAX_LEAF = 1 << 20  # bytes: far more than an Opus packet has
 _JITTER = 0.05  # seconds by which a recorder's clock wanders
-_MAX_BYTES = 120 * 2 * SAMPLE_RATE  # of samples per message: decoding them blocks other sessions
-_MAX_ELEMENTS = 60_000  # per message: more than 2 minutes of the shortest packets
+_MAX_SAMPLES = 120 * _OPUS_RATE  # per message: 2 minutes, far more than a recorder sends at once
+_MAX_ELEMENTS = 20_000  # per message: 2 minutes of packets of 20 ms, each in a group of three
+#: Elements per piece.  Decoding the packets of a piece takes 3 ms at most, whatever it weighs.
+_PIECE_ELEMENTS = 32
 _MAX_GAP = 30.0  # seconds; a longer one means that the recorder's clock was reset
 
 
@@ -63,12 +67,15 @@ class WebmDecoder:
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """
-        Yield the samples that *data* completes: 16 bits, 16 kHz, one channel.
+        Return the samples that *data* completes, in pieces: 16 bits, 16 kHz, one channel.
 
-        Samples before a damaged part are yielded before the error.
+        Each piece is decoded when it is taken, and may be empty.  What a message costs does not
+        follow from its size: 180 kB can hold 20,000 packets.  Samples before a damaged part are
+        yielded before the error.
 
         Raises:
-            RequestError: the recording is damaged, or has no Opus track.
+            RequestError: the recording is damaged, or has no Opus track; at once if it is of
+                another format.
 
         """
         self._data += data
@@ -76,21 +83,32 @@ class WebmDecoder:
             if not WEBM_START.startswith(self._data[: len(WEBM_START)]):
                 raise _refused("another format")
             self._has_begun = len(self._data) >= len(WEBM_START)
-        length = 0
-        try:
-            for element, content in self._leaves():
-                if self._read_header(element, content):
-                    continue
-                samples = self._decode_block(content)
-                length += len(samples)
-                if length > _MAX_BYTES:
-                    raise _refused("more than two minutes of sound in one message")
-                yield samples
-        except (av.FFmpegError, ValueError, IndexError) as error:
-            raise _refused(f"damaged data ({error})") from error
+        return self._pieces()
 
-    def _leaves(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the identifier and content of each complete element that is in `_LEAVES`."""
+    def _pieces(self) -> Iterator[bytes]:
+        sound: list[NDArray[np.float32]] = []
+        first, failure = self._samples, None
+        try:
+            for number, (element, content) in enumerate(self._elements(), 1):
+                if element in _BLOCKS:
+                    sound += self._decode_block(content)
+                    if self._samples - first > _MAX_SAMPLES:
+                        raise _refused("more than two minutes of sound in one message")
+                elif element in _LEAVES:
+                    self._read_header(element, content)
+                if number % _PIECE_ELEMENTS == 0:
+                    yield self._resampled(sound)
+                    sound = []
+        except RequestError as error:
+            failure = error
+        except (av.FFmpegError, ValueError, IndexError) as error:
+            failure = _refused(f"damaged data ({error})")
+        yield self._resampled(sound)
+        if failure is not None:
+            raise failure
+
+    def _elements(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the identifier of each element, with its content if it is in `_LEAVES`."""
         for _ in range(_MAX_ELEMENTS):
             skipped = min(self._skipped, len(self._data))
             del self._data[:skipped]
@@ -98,42 +116,38 @@ class WebmDecoder:
             if (header := _element_header(self._data)) is None:
                 return
             element, size, start = header
-            if element in _PARENTS:  # their sizes are unknown during recording
-                del self._data[:start]
-            elif element not in _LEAVES:
-                del self._data[:start]
+            end = start  # parents are entered: their sizes are unknown during recording
+            if element in _LEAVES:
+                if size > (8 if element in _NUMBERS else _MAX_LEAF):
+                    raise ValueError(f"an element of {size:,} bytes")
+                end = start + size
+                if len(self._data) < end:
+                    return
+            elif element not in _PARENTS:
                 self._skipped = size
-            elif size > (8 if element in _NUMBERS else _MAX_LEAF):
-                raise ValueError(f"an element of {size:,} bytes")
-            elif len(self._data) < start + size:
-                return
-            else:
-                content = bytes(self._data[start : start + size])
-                del self._data[: start + size]
-                yield element, content
+            content = bytes(self._data[start:end])
+            del self._data[:end]
+            yield element, content
         raise ValueError(f"more than {_MAX_ELEMENTS:,} elements in one message")
 
-    def _read_header(self, element: int, content: bytes) -> bool:
-        """Store an element that describes blocks; return whether it was one."""
+    def _read_header(self, element: int, content: bytes) -> None:
+        """Store an element that describes blocks."""
         if element in _NUMBERS:
             self._numbers[element] = int.from_bytes(content)
         elif element == _CODEC_PRIVATE:
             if content.startswith(b"OpusHead"):  # a video track has other codec data
                 self._opus_head = self._opus_head or content
-        elif element == _CODEC:
-            if self._track is None and content == b"A_OPUS":
-                self._track = self._numbers[_TRACK_NUMBER]
-        else:
-            return False
-        return True
+        elif self._track is None and content == b"A_OPUS":
+            self._track = self._numbers[_TRACK_NUMBER]
 
-    def _decode_block(self, block: bytes) -> bytes:
+    def _decode_block(self, block: bytes) -> list[NDArray[np.float32]]:
+        """Return the sound of a block at 48 kHz, after the silence before it."""
         width = 9 - block[0].bit_length()
         track = int.from_bytes(block[:width]) - (1 << 7 * width)
         if self._track is None:
             raise _refused("no Opus track")
         if track != self._track:
-            return b""  # a block of video
+            return []  # a block of video
         if block[width + 2] & _LACING:
             raise _refused("several packets in a block")
         units = int.from_bytes(block[width : width + 2], signed=True)
@@ -144,21 +158,25 @@ class WebmDecoder:
             self._codec.extradata = self._opus_head
         frames = self._codec.decode(av.Packet(block[width + 3 :]))
         self._samples += sum(frame.samples for frame in frames)
-        resampled = [self._resampler.push(frame.to_ndarray().mean(axis=0)) for frame in frames]
-        samples = np.concatenate([np.empty(0, np.float32), *resampled]) * 32_768
-        pcm: bytes = np.clip(np.rint(samples), -32_768, 32_767).astype("<i2").tobytes()
-        return silence + pcm
+        return [silence, *(frame.to_ndarray().mean(axis=0) for frame in frames)]
 
-    def _gap(self, time: float) -> bytes:
+    def _resampled(self, sound: list[NDArray[np.float32]]) -> bytes:
+        if not sound:
+            return b""
+        samples = self._resampler.push(np.concatenate(sound)) * 32_768
+        pcm: bytes = np.clip(np.rint(samples), -32_768, 32_767).astype("<i2").tobytes()
+        return pcm
+
+    def _gap(self, time: float) -> NDArray[np.float32]:
         """Return silence up to the *time* of a block, in seconds of recording time."""
         missing = time - self._origin - self._samples / _OPUS_RATE
+        samples = 0
         if not self._samples or abs(missing) > _MAX_GAP:
             self._origin += missing
-            return b""
-        if missing <= _JITTER:
-            return b""
-        self._samples += round(missing * _OPUS_RATE)
-        return bytes(2 * round(missing * SAMPLE_RATE))
+        elif missing > _JITTER:
+            samples = round(missing * _OPUS_RATE)
+        self._samples += samples
+        return np.zeros(samples, np.float32)
 
 
 def _element_header(data: bytearray) -> tuple[int, int, int] | None:

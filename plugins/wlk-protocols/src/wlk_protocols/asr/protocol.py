@@ -35,7 +35,7 @@ from wlk_serve.protocols import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from wlk_core.tokens import ASRToken
     from wlk_live.session import Event
@@ -85,8 +85,8 @@ class AsrProtocol:
         self._hypothesis: tuple[ASRToken, ...] = ()
         self._lag = 0.0
         self._error = ""
-        self._start = b""  # the first bytes of audio, while they may still begin a container
-        self._decode: Callable[[bytes], Iterable[bytes]] | None = None  # chosen by those bytes
+        self._start: bytes | None = b""  # of the audio, until they tell whether it is a container
+        self._webm: WebmDecoder | None = None
         self._has_ended = False  # by the client, not by a limit or a shutdown
         self._sent: Message = {}  # the last state
         self._sequence = 0
@@ -109,25 +109,32 @@ class AsrProtocol:
         if not data:
             self._has_ended = True
             return self.end()
-        if self._decode is None:
+        if self._start is not None:
             data = self._start = self._start + data
             if any(each.startswith(data) and each != data for each in _CONTAINERS):
                 return []  # too short to tell
-            is_container = data.startswith(_CONTAINERS)
-            self._decode = WebmDecoder().decode if is_container else lambda samples: (samples,)
+            self._start = None
+            self._webm = WebmDecoder() if data.startswith(_CONTAINERS) else None
         try:
-            for samples in self._decode(data):
-                self._audio.append(samples)
+            if self._webm is None:
+                self._audio.append(data)
+            else:
+                self._audio.append_pieces(self._webm.decode(data))
         except RequestError as error:
-            if error.code != DAMAGED_AUDIO:
-                raise
-            self._has_ended = True
-            return [*self._update(str(error)), *self.end()]
+            return self.refuse(error)
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return a state with an error: the page would take another message for an empty state."""
-        return [*self._update(str(error))]
+        """
+        Return a state with an error: the page would take another message for an empty state.
+
+        The audio ends if no more of it can be decoded.
+        """
+        state = [*self._update(str(error))]
+        if error.code == DAMAGED_AUDIO:
+            self._has_ended = True
+            state += self.end()
+        return state
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
         """Apply an event of the session."""
@@ -153,7 +160,7 @@ class AsrProtocol:
     def end(self) -> list[Message]:
         """End the audio; may be called again."""
         was_over = self._audio.is_over
-        if self._decode is None:
+        if self._start is not None:
             self._audio.append(self._start)
         self._audio.end()
         if self._audio.segments or was_over or not self._has_ended:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange, Marked
-from wlk_protocols.deepgram.messages import decoder, language_fields, message_type
+from wlk_protocols.deepgram.messages import language_fields, message_type
 from wlk_protocols.deepgram.query import Configure
 from wlk_protocols.fields import decoded
-from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, as_request_error
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -80,7 +80,7 @@ class FluxProtocol:
         self._info = info
         self._query = query
         self._next_query = query  # applies when nobody speaks
-        self._decode = decoder(is_webm=query.is_webm)
+        self._webm = WebmDecoder() if query.is_webm else None
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words
@@ -105,22 +105,20 @@ class FluxProtocol:
         try:
             if isinstance(data, str):
                 return self._apply(data)
-            for samples in self._decode(data):
-                self._audio.append(samples)
-            if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
-                self._marked = self._audio.seconds
-                self._audio.mark(str(self._marked))  # its `Marked` event sends an update
+            if self._webm is None:
+                self._audio.append(data)
+                self._request_mark()
+            else:
+                self._audio.append_pieces(self._marked_pieces(self._webm.decode(data)))
         except RequestError as error:
-            messages = self.refuse(error)
-            if error.code == DAMAGED_AUDIO:
-                messages += self.end()
-            return messages
+            return self.refuse(error)
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return an error message."""
+        """Return an error message; end the audio if no more of it can be decoded."""
         code = str(error.code or "error").upper()
-        return [self._message("Error", code=code, description=str(error))]
+        message = self._message("Error", code=code, description=str(error))
+        return [message, *(self.end() if error.code == DAMAGED_AUDIO else [])]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
         """Apply an event of the session."""
@@ -143,6 +141,17 @@ class FluxProtocol:
         """End the audio; may be called again."""
         self._audio.end()
         return []
+
+    def _marked_pieces(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield *pieces*, and request a mark after the last one."""
+        yield from pieces
+        self._request_mark()
+
+    def _request_mark(self) -> None:
+        """Request a mark, whose event sends an update, for each quarter of a second."""
+        if self._audio.seconds >= self._marked + _UPDATE_SECONDS:
+            self._marked = self._audio.seconds
+            self._audio.mark(str(self._marked))
 
     def _apply(self, text: str) -> list[Message]:
         match message_type(text):
@@ -176,7 +185,7 @@ class FluxProtocol:
 
     def _is_near(self, time: float) -> bool:
         """Return whether the silence before *time* still lasts, as far as the client has sent."""
-        return self._audio.seconds - time < _MAX_LEAD
+        return not self._audio.is_waiting and self._audio.seconds - time < _MAX_LEAD
 
     def _change_options(self) -> None:
         with suppress(RequestError):  # too many streams are unfinished: at the end of a later turn

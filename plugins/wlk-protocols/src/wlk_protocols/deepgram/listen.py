@@ -25,13 +25,12 @@ from wlk_live.session import (
 from wlk_live.session.timeline import with_speakers
 from wlk_protocols.deepgram.messages import (
     channel_record,
-    decoder,
     message_type,
     metadata_fields,
     model_info,
     rounded,
 )
-from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, as_request_error
+from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -70,7 +69,7 @@ class ListenProtocol:
         self._audio = audio
         self._info = info
         self._query = query
-        self._decode = decoder(is_webm=query.is_webm)
+        self._webm = WebmDecoder() if query.is_webm else None
         self._words: list[ASRToken] = []  # committed, but not in a final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the channel of the last interim result
@@ -94,17 +93,13 @@ class ListenProtocol:
         try:
             return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
         except RequestError as error:
-            messages = self.refuse(error)
-            if error.code == DAMAGED_AUDIO:
-                messages += self.end()
-            return messages
+            return self.refuse(error)
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return an error message."""
-        variant = str(error.code or "error").upper()
-        return [
-            {"type": "Error", "description": str(error), "message": str(error), "variant": variant}
-        ]
+        """Return an error message; end the audio if no more of it can be decoded."""
+        variant, text = str(error.code or "error").upper(), str(error)
+        message = {"type": "Error", "description": text, "message": text, "variant": variant}
+        return [message, *(self.end() if error.code == DAMAGED_AUDIO else [])]
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
         """Apply an event of the session, once the speakers of the words before it are known."""
@@ -166,8 +161,15 @@ class ListenProtocol:
         if not data:  # how older clients close a stream
             yield from self.end()
             return
-        for samples in self._decode(data):
-            self._audio.append(samples)
+        if self._webm is None:
+            self._audio.append(data)
+            self._request_mark()
+        else:
+            self._audio.append_pieces(self._marked_pieces(self._webm.decode(data)))
+
+    def _marked_pieces(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield *pieces*, and request a mark after the last one."""
+        yield from pieces
         self._request_mark()
 
     def _apply(self, text: str) -> Iterator[Message]:

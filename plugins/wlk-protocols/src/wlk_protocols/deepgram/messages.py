@@ -10,20 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wlk_protocols.fields import decoded
-from wlk_serve.protocols import RequestError, WebmDecoder
+from wlk_serve.protocols import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, ModelCard
 
 _DECIMALS = 3  # of times in seconds
-
-
-def decoder(*, is_webm: bool) -> Callable[[bytes], Iterable[bytes]]:
-    """Return a function that returns the samples in a binary message."""
-    return WebmDecoder().decode if is_webm else lambda samples: (samples,)
 
 
 class _Typed(msgspec.Struct):

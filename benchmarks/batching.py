@@ -48,18 +48,6 @@ class Contender:
 CONTENDERS = (
     Contender(name="voxtral-hf", load_options={}, stream_options={}, due_seconds=STEP_SECONDS),
     Contender(
-        name="whisper",
-        load_options={},
-        stream_options={"tick_seconds": 0.5, "policy": "alignatt"},
-        due_seconds=0.5,
-    ),
-    Contender(
-        name="whisper",
-        load_options={},
-        stream_options={"tick_seconds": 0.5, "policy": "local-agreement"},
-        due_seconds=0.5,
-    ),
-    Contender(
         name="faster-whisper",
         load_options={"cpu_threads": 1},
         stream_options={"tick_seconds": 0.5},
@@ -89,8 +77,6 @@ class Passes:
         if hasattr(network, "forward_batch"):  # Voxtral, which uses it for one stream too
             self._count(network, "encode_batch", "encoder")
             self._count(network, "forward_batch", "decoder")
-        elif hasattr(network, "_new_batch"):  # Whisper, which runs one stream as a batch too
-            self._count_batches(network, {"encode": "encoder", "forward": "decoder"})
 
     def _count(self, owner: Any, method: str, counter: str) -> None:
         run = getattr(owner, method)
@@ -100,17 +86,6 @@ class Passes:
             return run(*arguments, **options)
 
         setattr(owner, method, counted)
-
-    def _count_batches(self, network: Any, counters: dict[str, str]) -> None:
-        create = network._new_batch  # noqa: SLF001 -- each batch, also that of one stream
-
-        def counted(*arguments: Any) -> Any:
-            batch = create(*arguments)
-            for name, counter in counters.items():
-                self._count(batch, name, counter)
-            return batch
-
-        network._new_batch = counted  # noqa: SLF001 -- as above
 
 
 @attrs.frozen(kw_only=True)

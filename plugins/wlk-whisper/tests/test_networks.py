@@ -155,3 +155,23 @@ def test_half_precision_stays_close(framework, dtype):
     assert np.abs(coarse.logits - exact.logits).max() < 0.05 * np.abs(exact.logits).max()
     np.testing.assert_allclose(coarse.cross_attention.sum(axis=-1), 1, rtol=0, atol=1e-3)
     np.testing.assert_allclose(coarse.cross_attention, exact.cross_attention, rtol=0, atol=0.05)
+
+
+def test_rows_of_a_beam_have_the_numbers_of_texts_alone(network):
+    """Rows branch, change places and end, with the keys and values of their own beginnings."""
+    encoder_output, rows = network.encode(features(200)), [list(TEXT[:4])]
+    decoder = network.new_decoder(encoder_output)
+    decoder.forward(np.array(rows))
+    for origins in ([0, 0, 0], [2, 0], [1, 1, 0], [2]):
+        decoder.reorder_cache(origins)
+        rows = [[*rows[origin], 100 * index + len(rows)] for index, origin in enumerate(origins)]
+        output = decoder.forward(np.array([row[-1:] for row in rows]), output_attention=True)
+
+    for index, row in enumerate(rows):
+        whole = forward_whole(network, encoder_output, row)
+        np.testing.assert_allclose(
+            output.logits[index, 0], whole.logits[0, -1], rtol=1e-5, atol=5e-5
+        )
+        np.testing.assert_allclose(
+            output.cross_attention[index, :, 0], whole.cross_attention[0, :, -1], atol=1e-5
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 import logging
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,12 +35,9 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Hypothesis, Recognizer, StreamConfig
     from wlk_whisper.checkpoint import Checkpoint
-    from wlk_whisper.engine.network import Network, Passes
+    from wlk_whisper.engine.network import Network
 
 logger = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 REWIND_FRAMES = 200  # 4 s, the rewind_threshold of SimulStreaming
 LONG_FORM_BEAM_SIZE = 5  # as Whisper itself uses for recordings
@@ -88,9 +85,7 @@ def network_backend(
         feature_extractor=feature_extractor,
         begin_suppress_tokens=generation_config.begin_suppress_tokens,
     )
-    return LoadedBackend(
-        spec, engine, open_stream=_open_stream, warmup=_warm_up, can_batch=engine.can_batch
-    )
+    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 
 def decoding_options(
@@ -168,19 +163,19 @@ def _open_stream(
         hf_tokenizer=engine.hf_tokenizer,
     )
     if config.policy != "alignatt":
-        call = _engine_call(engine, calls, partial(transcribe, engine=engine, options=decoding))
+        call = calls.wrap(engine.one_by_one(partial(transcribe, engine=engine, options=decoding)))
         return window_recognizer(call, config, buffer_seconds=checkpoint.buffer_seconds)
     engine.alignment_heads.require_known(checkpoint.name)
     buffer_seconds = options["buffer_seconds"] or checkpoint.buffer_seconds
     static_prompt = f"{decoding.keyterms} {options['prompt'] or ''}".strip()
     return partial(
         AlignAttRecognizer,
-        _engine_call(
-            engine,
-            calls,
-            partial(
-                transcribe_aligned, engine=engine, options=decoding, static_prompt=static_prompt
-            ),
+        calls.wrap(
+            engine.one_by_one(
+                partial(
+                    transcribe_aligned, engine=engine, options=decoding, static_prompt=static_prompt
+                )
+            )
         ),
         policy=AlignAtt(
             border_frames=round(options["border_seconds"] / ENCODER_FRAME_SECONDS),
@@ -195,18 +190,6 @@ def _open_stream(
     )
 
 
-def _engine_call(
-    engine: WhisperEngine, calls: EngineCalls, passes: Callable[P, Passes[T]]
-) -> Callable[P, T]:
-    """Return *passes* as an engine call that is batched with those of other streams."""
-    run_batched: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(engine.run)
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return run_batched(partial(passes, *args, **kwargs))
-
-    return call
-
-
 def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     """
     Run the model on a second of silence, in every way that its streams run it.
@@ -217,20 +200,20 @@ def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
     language = (engine.checkpoint.languages or ("en",))[0]
     decoding = DecodingOptions(context=engine.checkpoint.context(None))
-    _engine_call(engine, calls, transcribe)(
+    calls.wrap(engine.one_by_one(transcribe))(
         silence, engine=engine, options=decoding, prompt="", language=language
     )
     tokenizer = engine.tokenizer(language, decoding.task)
     token = tokenizer.encode(WARMUP_WORD)[0]
 
-    def align() -> Passes[None]:
-        encoder_output, _, _, _ = yield from engine.encode(silence, decoding.context, language)
-        yield from engine.align(tokenizer, encoder_output, [token], len(silence))
+    def align() -> None:
+        encoder_output, _, _, _ = engine.encode(silence, decoding.context, language)
+        engine.align(tokenizer, encoder_output, [token], len(silence))
 
-    _engine_call(engine, calls, align)()
+    calls.wrap(engine.one_by_one(align))()
     if engine.alignment_heads.are_known:
         word = AlignedWord(0.0, 0.5, WARMUP_WORD, frames=(0,), tokens=(token,))
-        _engine_call(engine, calls, transcribe_aligned)(
+        calls.wrap(engine.one_by_one(transcribe_aligned))(
             silence,
             engine=engine,
             options=decoding,

@@ -231,7 +231,7 @@ WHISPER = BackendSpec(
         LORA_PATH,
         *NETWORK_OPTIONS,
     ),
-    capabilities=CAPABILITIES | {"batching"},
+    capabilities=CAPABILITIES,
     languages=LANGUAGES,
     policies=("alignatt", "local-agreement", "long-form"),
     models=TRANSFORMERS_MODELS,
@@ -239,7 +239,7 @@ WHISPER = BackendSpec(
     model_files=TRANSFORMERS_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
-    max_concurrent_calls=16,  # a decoder pass for 16 streams costs little more than for one
+    max_concurrent_calls=1,  # a call takes all cores, or the GPU
     preference=30,
     requires={
         "torch": "pip install 'wlk-whisper[torch]'",

@@ -11,7 +11,7 @@ from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import WhisperEngine
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
-from wlk_whisper.engine.network import ALONE, DecoderOutput, Rounding
+from wlk_whisper.engine.network import DecoderOutput
 from wlk_whisper.engine.tokenizer_file import read_tokenizer
 
 RATE = 16_000
@@ -77,7 +77,6 @@ class ScriptedNetwork:
     n_text_ctx: int = 448
     n_mels: int = 80
     alignment_heads: tuple = ((0, 0), (1, 0))
-    rounding: Rounding = ALONE
     hallucinates: bool = False
     has_attention: bool = True
     fails_with: type[Exception] | None = None
@@ -156,7 +155,6 @@ class ScriptedDecoder:
         return DecoderOutput(
             logits=np.stack([logits[index] for index in logits_to_keep])[None],
             cross_attention=weights,
-            rounding=network.rounding,
         )
 
     def reorder_cache(self, rows):

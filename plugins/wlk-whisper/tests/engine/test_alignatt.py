@@ -9,7 +9,6 @@ from wlk_core.plugins import AlignedWord
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions
-from wlk_whisper.engine.network import run_alone
 from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
 
 from .scripts import RATE, START, TOKENIZER, ScriptedNetwork, SpokenToken, engine_of, ramp, sentence
@@ -26,7 +25,7 @@ def run(
     **options,
 ):
     """Return the hypothesis of *network* for *seconds* of audio."""
-    passes = transcribe_aligned(
+    return transcribe_aligned(
         ramp(0, round(seconds * RATE)),
         engine=engine_of(network, begin_suppress_tokens=begin_suppress_tokens),
         options=DecodingOptions(context="fitted"),
@@ -36,7 +35,6 @@ def run(
         is_last=is_last,
         **options,
     )
-    return run_alone(network, passes)
 
 
 def texts(hypothesis):

@@ -9,14 +9,9 @@ import pytest
 
 from wlk_whisper.engine.decoding import LOOP_REPEATS, decode
 from wlk_whisper.engine.logit_filters import log_softmax
-from wlk_whisper.engine.network import DecoderOutput, run_alone
+from wlk_whisper.engine.network import DecoderOutput
 
 from .toy import EOT, NO_SPEECH, PROMPT, ToyNetwork, make_filter
-
-
-def decoded(network, *arguments, **options):
-    """Return the result of `decode`, each pass by itself."""
-    return run_alone(network, decode(network, *arguments, **options))
 
 
 def encode(network, *, frames=24):
@@ -59,7 +54,7 @@ def beam(network, logit_filter, budget, size):
 def test_a_beam_equals_the_one_without_a_cache(seed, has_timestamps, budget, size):
     """Reordering the rows of the cache loses and mixes up nothing."""
     network, logit_filter = ToyNetwork(seed=seed), make_filter(has_timestamps=has_timestamps)
-    result = decoded(
+    result = decode(
         network,
         encode(network),
         PROMPT,
@@ -76,7 +71,7 @@ def test_a_beam_equals_the_one_without_a_cache(seed, has_timestamps, budget, siz
 def test_the_result_equals_a_pass_over_the_whole_text(seed, size):
     """Attention and log-probabilities of the best hypothesis are those of one pass."""
     network, logit_filter = ToyNetwork(seed=seed), make_filter()
-    result = decoded(
+    result = decode(
         network,
         encode(network),
         PROMPT,
@@ -104,7 +99,7 @@ def test_no_speech_is_read_at_the_start_of_the_transcript():
     """The probability is unfiltered, wherever in the prompt the start of transcript is."""
     network = ToyNetwork(seed=3)
     prompt = (4, 5, *PROMPT)
-    result = decoded(network, encode(network), prompt, logit_filter=make_filter(), budget=4)
+    result = decode(network, encode(network), prompt, logit_filter=make_filter(), budget=4)
     logits, _ = network.recompute(prompt)
 
     assert np.exp(log_softmax(logits[2])[NO_SPEECH]) == pytest.approx(result.no_speech_prob)
@@ -150,7 +145,7 @@ def looping(loops_after=None):
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_loop_ends_the_search(size):
     """A decoder that repeats itself is stopped at the repetition that makes it a loop."""
-    result = decoded(
+    result = decode(
         ScriptedNetwork(looping()),
         None,
         PROMPT,
@@ -168,9 +163,9 @@ def test_a_loop_ends_the_search(size):
 def test_a_text_that_loops_after_earlier_text_is_decoded_without_it(size):
     """The result is that of the prompt alone, and both searches count as work."""
     network, options = ScriptedNetwork(looping(9)), {"logit_filter": make_filter(), "budget": 400}
-    loop = decoded(network, None, (9, *PROMPT), beam_size=size, **options)
-    alone = decoded(network, None, PROMPT, beam_size=size, **options)
-    result = decoded(network, None, PROMPT, previous=(9,), beam_size=size, **options)
+    loop = decode(network, None, (9, *PROMPT), beam_size=size, **options)
+    alone = decode(network, None, PROMPT, beam_size=size, **options)
+    result = decode(network, None, PROMPT, previous=(9,), beam_size=size, **options)
 
     assert loop.loop is not None
     assert alone.tokens == (15,)
@@ -191,7 +186,7 @@ def test_an_ended_text_is_kept_when_an_open_one_loops_after_its_end(size):
             row[EOT] = 12.0
         return row
 
-    result = decoded(
+    result = decode(
         ScriptedNetwork(logits),
         None,
         PROMPT,
@@ -210,4 +205,4 @@ def test_nan_logits_are_an_error_and_never_a_text(size):
     network = ScriptedNetwork(lambda _: np.full(40, np.nan, dtype=np.float32))
 
     with pytest.raises(FloatingPointError, match="load the model in float32"):
-        decoded(network, None, PROMPT, logit_filter=make_filter(), budget=10, beam_size=size)
+        decode(network, None, PROMPT, logit_filter=make_filter(), budget=10, beam_size=size)

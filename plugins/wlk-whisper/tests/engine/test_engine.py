@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
+import math
 
 import pytest
 
 from wlk_core.plugins import LoadedBackend
 from wlk_whisper.backend import _open_stream, _warm_up
 from wlk_whisper.engine.engine import DecodingOptions, transcribe
-from wlk_whisper.engine.network import ChoiceTooClose, Rounding, run_alone
 from wlk_whisper.plugin import WHISPER
 
 from .scripts import HF_TOKENIZER, RATE, SOT, TOKENIZER, ScriptedNetwork, engine_of, ramp, sentence
@@ -20,14 +19,13 @@ AUDIO = ramp(0, 3 * RATE)
 
 def run(network, *, prompt="", language="en", languages=None, **options):
     """Return the hypothesis of one engine call."""
-    passes = transcribe(
+    return transcribe(
         AUDIO,
         engine=engine_of(network, languages=languages),
         options=DecodingOptions(**options),
         prompt=prompt,
         language=language,
     )
-    return run_alone(network, passes)
 
 
 def test_words_have_the_times_of_their_attention():
@@ -87,20 +85,6 @@ def test_the_comparison_with_silence_is_counted():
     assert compared.decoder_forwards == plain.decoder_forwards + 2
 
 
-@pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.2, True), (0.1, False)])
-def test_a_probability_of_no_speech_at_its_threshold_is_refused_in_a_common_pass(
-    probability, is_close
-):
-    """In a pass run alone, every probability decides."""
-    network = ScriptedNetwork(sentence(" one"), no_speech_prob=probability)
-    network.rounding = Rounding(margin=0.05)
-    if is_close:
-        with pytest.raises(ChoiceTooClose):
-            run(network)
-    else:
-        assert run(network).words
-
-
 def test_the_language_is_detected_among_those_of_the_checkpoint():
     """The likeliest of them is forced and reported."""
     network = ScriptedNetwork(sentence(" one"), languages=("fr", "de", "en"))
@@ -114,25 +98,20 @@ def test_the_language_is_detected_among_those_of_the_checkpoint():
 def test_an_english_only_model_detects_no_language():
     """Its prompt has neither language nor task, and detection takes no pass."""
     network = ScriptedNetwork(n_vocab=51864)
-    _, language, probability, work = run_alone(
-        network, engine_of(network).encode(AUDIO, "fitted", None)
-    )
+    _, language, probability, work = engine_of(network).encode(AUDIO, "fitted", None)
 
     assert (language, probability) == ("en", None)
     assert network.inputs == []
     assert work.decoder_forwards is None
 
 
-@pytest.mark.parametrize(("margin", "is_close"), [(0.05, False), (0.1, True), (1.5, True)])
-def test_two_languages_that_are_close_in_a_common_pass_are_refused(margin, is_close):
-    """The likeliest leads the next one by one logit: its probability of 0.73 is near to 0.7."""
-    network = ScriptedNetwork(languages=("fr", "de"), rounding=Rounding(margin=margin))
-    passes = engine_of(network).encode(AUDIO, "fitted", None)
-    if is_close:
-        with pytest.raises(ChoiceTooClose):
-            run_alone(network, passes)
-    else:
-        assert run_alone(network, passes)[1:3] == ("fr", 0.7)
+def test_the_probability_of_a_language_is_that_among_all():
+    """The likeliest leads the next one by one logit."""
+    network = ScriptedNetwork(languages=("fr", "de"))
+    _, language, probability, _ = engine_of(network).encode(AUDIO, "fitted", None)
+
+    assert language == "fr"
+    assert probability == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-3)
 
 
 def test_language_and_task_are_those_of_the_call():
@@ -192,17 +171,16 @@ def test_warmup_raises_errors_of_passes_with_attention():
         backend_on(ScriptedNetwork(has_attention=False)).warmup()
 
 
-def test_engine_calls_of_two_streams_are_taken_together():
-    """The core batches calls whose functions are equal."""
-    backend, passed = backend_on(ScriptedNetwork()), []
-    calls = SimpleNamespace(wrap_batch=lambda function: passed.append(function) or function)
-    config = SimpleNamespace(
-        policy="local-agreement",
-        task="transcribe",
-        language="en",
-        options=defaultdict(lambda: None),
-    )
-    for _ in range(2):
-        _open_stream(backend.engine, config, calls)
+def test_no_two_streams_run_the_network_at_once():
+    """A call takes all cores, and the memory of calls side by side would add up."""
+    engine, running, most = engine_of(ScriptedNetwork()), [], []
 
-    assert passed[0] == passed[1]
+    def run(number):
+        running.append(number)
+        most.append(len(running))
+        running.remove(number)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(engine.one_by_one(run), range(100)))
+
+    assert most == [1] * 100

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_whisper.engine.network import ChoiceTooClose, Rounding
-
 from .toy import EOT, make_filter
 from .toy import TIMESTAMPS as BEGIN
 
@@ -83,20 +81,3 @@ def test_timestamps_likelier_together_than_every_word_are_chosen(logit, is_times
 
     assert (logprobs.argmax() >= BEGIN) == is_timestamp
     assert (not np.isfinite(logprobs[:BEGIN]).any()) == is_timestamp
-
-
-@pytest.mark.parametrize("lead", [0.3, -0.3, 2.0, -2.0])
-def test_text_and_timestamps_that_are_close_in_a_common_pass_are_refused(lead):
-    """All timestamps together compete with the likeliest text token."""
-    rounding, logits = Rounding(margin=0.5), np.full(40, -20.0, dtype=np.float32)
-    logits[1], logits[30] = 3.0, 3.0 + lead
-    logit_filter = new_filter(has_timestamps=True)
-    expected = logit_filter.logprobs(logits, (26, 2))
-
-    assert (lead > 0) == (expected.argmax() == 30)
-    if abs(lead) < rounding.margin:
-        with pytest.raises(ChoiceTooClose):
-            logit_filter.logprobs(logits, (26, 2), rounding=rounding)
-    else:
-        common = logit_filter.logprobs(logits, (26, 2), rounding=rounding)
-        np.testing.assert_array_equal(expected, common)

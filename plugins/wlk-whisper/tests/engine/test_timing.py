@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 import numpy as np
-import pytest
 
-from wlk_whisper.engine.network import ChoiceTooClose, Rounding
 from wlk_whisper.engine.timing import dtw, median_filter, token_boundaries
 
 
@@ -91,40 +89,3 @@ def recurrence(cost):
 def test_warping_by_diagonals_takes_the_path_of_the_recurrence(cost):
     """Every cell of the path is the same, even where paths have equal costs."""
     np.testing.assert_array_equal(recurrence(cost), dtw(cost))
-
-
-def aligned_attention(seed, *, heads=3, rows=8, frames=30):
-    """Return softmax weights float32[heads, rows, frames]: a text along the audio, and noise."""
-    random = np.random.default_rng(seed)
-    distance = np.arange(frames) - np.linspace(0, frames, rows)[:, None]
-    scores = -np.square(distance / 3) + random.normal(size=(heads, rows, frames))
-    weights = np.exp(scores)
-    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-
-
-@given(st.integers(0, 2**32), st.integers(0, 2**32), st.floats(1e-4, 0.05))
-def test_boundaries_that_hold_are_those_of_any_attention_within_the_rounding(seed, other, share):
-    """Where they might differ, the alignment is refused."""
-    weights = aligned_attention(seed)[..., :28]
-    noise = np.random.default_rng(other).uniform(1 - share / 2, 1 + share / 2, weights.shape)
-    expected = token_boundaries(weights, first_row=1)
-    try:
-        boundaries = token_boundaries(weights, first_row=1, rounding=Rounding(attention=share))
-    except ChoiceTooClose:
-        return
-
-    assert boundaries.tolist() == expected.tolist()
-    varied = (weights * noise).astype(np.float32)
-    assert token_boundaries(varied, first_row=1).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_fine_rounding_refuses_few_alignments(seed):
-    """An alignment with clear boundaries holds; one of equal costs does not."""
-    fine = Rounding(attention=1e-6)
-    even = np.full((3, 8, 30), 1 / 30, dtype=np.float32)
-    even[:, ::2] *= 1 + 1e-6
-
-    assert len(token_boundaries(aligned_attention(seed), first_row=1, rounding=fine)) == 6
-    with pytest.raises(ChoiceTooClose, match="another encoder frame"):
-        token_boundaries(even, first_row=1, rounding=fine)

@@ -50,9 +50,6 @@ class ToyNetwork:
         """Return a decoder without tokens."""
         return ToyDecoder(self, encoder_output.frames)
 
-    def new_batch(self):
-        """Return None: each stream runs alone."""
-
     def recompute(self, tokens, *, frames=24):
         """Return logits[new, vocabulary] and attention[heads, new, frames] of a whole row."""
         output = self.new_decoder(ToyEncoderOutput(frames)).forward(

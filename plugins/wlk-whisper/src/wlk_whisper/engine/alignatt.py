@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
-    from wlk_whisper.engine.network import Passes
 
 
 def transcribe_aligned(
@@ -53,7 +52,7 @@ def transcribe_aligned(
     is_last: bool,
     first_sample: int = 0,
     remainder_samples: int = 0,
-) -> Passes[AlignedHypothesis]:
+) -> AlignedHypothesis:
     """
     Return the words that follow *context* in up to 30 s of audio, float32[n] at 16 kHz.
 
@@ -64,14 +63,9 @@ def transcribe_aligned(
     later audio changes the encoder output of earlier audio; *first_sample* and *remainder_samples*
     are therefore unused.  *static_prompt* precedes the audio throughout the stream.
 
-    Raises:
-        ChoiceTooClose: rounding in a batched pass may have decided a choice.
-
     """
     del first_sample, remainder_samples
-    encoder_output, language, probability, work = yield from engine.encode(
-        audio, options.context, language
-    )
+    encoder_output, language, probability, work = engine.encode(audio, options.context, language)
     tokenizer = engine.tokenizer(language, options.task)
     committed_samples = max(0, round(context[-1].end * SAMPLE_RATE)) if context else 0
     # Decoder positions go to the committed prefix, except MIN_NEW_TOKENS that are reserved for new
@@ -94,7 +88,7 @@ def transcribe_aligned(
     if prefix:
         # The text has already begun with the prefix, so it may end right after it.
         logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=np.zeros(0, np.int64))
-    result = yield from decode(
+    result = decode(
         engine.network,
         encoder_output,
         [*start, *prefix],
@@ -106,7 +100,7 @@ def transcribe_aligned(
     )
     work += result.work
     if not prefix:
-        has_speech, speech_work = yield from engine.has_speech(
+        has_speech, speech_work = engine.has_speech(
             result, tokenizer, encoder_output, samples=len(audio), context=options.context
         )
         work += speech_work
@@ -136,13 +130,7 @@ def _new_words(
     lag_seconds: float,
     is_last: bool,
 ) -> tuple[list[AlignedWord], int]:
-    """
-    Return the words after the prefix, and how many ids were detokenised for them.
-
-    Raises:
-        ChoiceTooClose: rounding in a batched pass may have decided its times.
-
-    """
+    """Return the words after the prefix, and how many ids were detokenised for them."""
     tokens = result.tokens
     if not tokens or result.cross_attention is None:
         return [], 0
@@ -151,7 +139,6 @@ def _new_words(
         attention,
         first_row=result.forced - prefix_tokens - 1,
         unused_rows=0,
-        rounding=result.rounding,
     )[prefix_tokens:]
     # If the last token was never an input, its end is unknown: the end of the audio for the length
     # of a repetition, and for its times where it begins.

@@ -9,7 +9,6 @@ import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_frameworks.decoding_loops import Loop, find_loop
-from wlk_whisper.engine.network import ALONE, DecoderPass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.logit_filters import LogitFilter
-    from wlk_whisper.engine.network import Decoder, DecoderOutput, Network, Passes, Rounding
+    from wlk_whisper.engine.network import Decoder, DecoderOutput, Network
 
 # Consecutive repetitions of an n-gram that stop decoding: speech rarely has as many in a window.
 # The window is then decoded again without earlier text, or the next window decodes the rest.
@@ -40,7 +39,6 @@ class DecodingResult:
     has_ended: bool  #: with the end of text, rather than at the budget or in a loop
     loop: Loop | None  #: the repetition that stopped the search, as indices of `tokens`
     work: WorkCounters
-    rounding: Rounding = ALONE  #: of the probabilities and the attention
 
 
 def decode(
@@ -53,7 +51,7 @@ def decode(
     previous: Sequence[int] = (),
     beam_size: int = 1,
     output_attention: bool = False,
-) -> Passes[DecodingResult]:
+) -> DecodingResult:
     """
     Return the text that follows *prompt*.
 
@@ -72,9 +70,6 @@ def decode(
         beam_size: number of hypotheses kept.
         output_attention: whether cross attention is returned.
 
-    Raises:
-        ChoiceTooClose: rounding in a batched pass may have decided a choice.
-
     """
     forced = [*previous, *prompt]
     max_tokens = min(budget, network.n_text_ctx - len(forced))
@@ -82,7 +77,7 @@ def decode(
     while True:
         decoder = network.new_decoder(encoder_output)
         search = _Search(decoder, logit_filter, beam_size, output_attention, max_tokens, work=work)
-        result = yield from search.run(forced)
+        result = search.run(forced)
         if result.loop is None or len(forced) == len(prompt):
             return result
         forced, work = list(prompt), result.work
@@ -132,11 +127,10 @@ class _Search:
     is_finished: bool = False
     no_speech_prob: float = 0.0
     work: WorkCounters = attrs.Factory(WorkCounters)
-    rounding: Rounding = ALONE
 
-    def run(self, prompt: Sequence[int]) -> Passes[DecodingResult]:
+    def run(self, prompt: Sequence[int]) -> DecodingResult:
         """Return the text after *prompt*."""
-        yield from self._start(prompt)
+        self._start(prompt)
         while not self.is_finished:
             best = self.open[0]
             if (loop := _find_loop(best.tokens)) is not None:
@@ -144,16 +138,16 @@ class _Search:
                     break  # another has ended already, and the open ones loop after its end
                 return self._result(best, len(prompt), has_ended=False, loop=loop)
             newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
-            self._extend((yield from self._forward(newest, (-1,))))
+            self._extend(self._forward(newest, (-1,)))
         best, has_ended = self._best()
         return self._result(best, len(prompt), has_ended=has_ended)
 
-    def _start(self, prompt: Sequence[int]) -> Passes[None]:
+    def _start(self, prompt: Sequence[int]) -> None:
         """Run the prompt and choose the first tokens."""
         sot = self.logit_filter.sot
         start = list(prompt).index(sot) if sot in prompt else None
         logits_to_keep = (-1,) if start is None else (start, -1)
-        output = yield from self._forward(np.array([prompt], dtype=np.int64), logits_to_keep)
+        output = self._forward(np.array([prompt], dtype=np.int64), logits_to_keep)
         if start is not None:
             self.no_speech_prob = self.logit_filter.no_speech_probability(output.logits[0, 0])
         self._extend(output)
@@ -161,9 +155,7 @@ class _Search:
     def _best(self) -> tuple[_Hypothesis, bool]:
         """Return the best finished hypothesis, and whether it ended with the end of text."""
         ranked = sorted(self.ended, key=lambda entry: entry[1], reverse=True)
-        hypothesis, score, has_ended = ranked[0]
-        for _, other, _ in ranked[1:2]:
-            self.rounding.require_lead(score - other)  # means, so the margin of a single token
+        hypothesis, _, has_ended = ranked[0]
         return hypothesis, has_ended
 
     def _result(
@@ -179,19 +171,12 @@ class _Search:
             has_ended=has_ended,
             loop=loop,
             work=self.work,
-            rounding=self.rounding,
         )
 
-    def _forward(
-        self, tokens: NDArray[np.int64], logits_to_keep: tuple[int, ...]
-    ) -> Passes[DecoderOutput]:
-        output: DecoderOutput = yield DecoderPass(
-            decoder=self.decoder,
-            tokens=tokens,
-            logits_to_keep=logits_to_keep,
-            output_attention=self.output_attention,
+    def _forward(self, tokens: NDArray[np.int64], logits_to_keep: tuple[int, ...]) -> DecoderOutput:
+        output = self.decoder.forward(
+            tokens, logits_to_keep=logits_to_keep, output_attention=self.output_attention
         )
-        self.rounding = output.rounding
         self.work += WorkCounters(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
         if output.cross_attention is not None:
             self.open = [
@@ -204,7 +189,7 @@ class _Search:
         """Extend the open hypotheses by the tokens that *output* predicts."""
         logprobs = np.stack(
             [
-                self.logit_filter.logprobs(logits[-1], row.tokens, rounding=output.rounding)
+                self.logit_filter.logprobs(logits[-1], row.tokens)
                 for logits, row in zip(output.logits, self.open, strict=True)
             ]
         )
@@ -238,26 +223,13 @@ class _Search:
     def _candidates(self, logprobs: NDArray[np.float32]) -> list[tuple[int, int]]:
         """Return the likeliest continuations as (row, token), at most twice the beam size."""
         if self.beam_size == 1:
-            best = int(logprobs[0].argmax())
-            if self.rounding.margin:
-                others = logprobs[0].copy()
-                others[best] = -np.inf
-                self.rounding.require_lead(float(logprobs[0, best] - others.max()))
-            return [(0, best)]
+            return [(0, int(logprobs[0].argmax()))]
         scores = logprobs + np.array([[row.score] for row in self.open])
         # Each row has one end of text, so at least half of the candidates continue.
         count = min(2 * self.beam_size, scores.size - 1)
         flat = scores.ravel()
-        likeliest = np.argpartition(-flat, count)[: count + 1]
+        likeliest = np.argpartition(-flat, count)[:count]
         likeliest = likeliest[np.argsort(-flat[likeliest], kind="stable")]
-        if self.rounding.margin:
-            ranked = flat[likeliest]
-            leads = -np.diff(ranked[np.isfinite(ranked)])
-            # A score sums over all tokens of the text, and so does its rounding.
-            self.rounding.require_lead(
-                float(leads.min(initial=np.inf)), steps=len(self.open[0].tokens) + 1
-            )
-        likeliest = likeliest[:count]
         rows, tokens = np.divmod(likeliest, scores.shape[1])
         return [
             (int(row), int(token))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import attrs
 import numpy as np
@@ -16,7 +17,6 @@ from wlk_whisper.engine.features import (
     window_mel_frames,
 )
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
-from wlk_whisper.engine.network import DecoderPass, EncoderPass, run_alone, run_together
 from wlk_whisper.engine.no_speech import (
     COMPARED_TOKENS,
     MIN_EVIDENCE,
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.features import AudioContext
-    from wlk_whisper.engine.network import DecoderOutput, Network, Passes
+    from wlk_whisper.engine.network import DecoderOutput, Network
     from wlk_whisper.engine.words import WordSpan
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
@@ -80,6 +81,7 @@ class WhisperEngine:
     feature_extractor: FeatureExtractor
     begin_suppress_tokens: tuple[int, ...] | None = None
     _non_speech_tokens: tuple[int, ...] = attrs.field(init=False)  # the same in every language
+    _running: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
@@ -92,22 +94,23 @@ class WhisperEngine:
         """Whether the model has language and task tokens."""
         return self.network.n_vocab >= MULTILINGUAL_ROWS
 
-    @property
-    def can_batch(self) -> bool:
-        """Whether the network batches passes; if not, `run` answers calls one after the other."""
-        return self.network.new_batch() is not None
+    def one_by_one(self, function: Callable[P, T]) -> Callable[P, T]:
+        """
+        Return *function* so that of all streams only one runs it at a time.
 
-    def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
-        """Return the answers to engine calls of several streams, each as if it ran alone."""
-        # A method, because the core batches calls whose functions are equal.
-        batch = self.network.new_batch() if len(calls) > 1 else None
-        if batch is None:
-            return [run_alone(self.network, call()) for call in calls]
-        return run_together(self.network, batch, calls)
+        A framework uses all cores, or the whole GPU, for a call, and calls side by side take
+        longer; their memory would add up.
+        """
+
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            with self._running:
+                return function(*args, **kwargs)
+
+        return run
 
     def encode(
         self, audio: NDArray[np.float32], context: AudioContext, language: str | None
-    ) -> Passes[tuple[Any, str, float | None, WorkCounters]]:
+    ) -> tuple[Any, str, float | None, WorkCounters]:
         """
         Return the encoder output of *audio*, its language, a probability and the work counters.
 
@@ -116,22 +119,20 @@ class WhisperEngine:
         """
         mel_frames = window_mel_frames(len(audio), context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
-        encoder_output = yield EncoderPass(features=features, is_padded=context == "padded")
+        encoder_output = self.network.encode(features, is_padded=context == "padded")
         work = WorkCounters(encoder_frames=mel_frames)
         probability = None
         if language is None and self.is_multilingual:
-            language, probability = yield from self._detect_language(encoder_output)
+            language, probability = self._detect_language(encoder_output)
             work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
         return encoder_output, language or "en", probability, work
 
-    def _detect_language(self, encoder_output: Any) -> Passes[tuple[str, float]]:
+    def _detect_language(self, encoder_output: Any) -> tuple[str, float]:
         codes = self.checkpoint.languages or LANGUAGES
         ids = {code: self.hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
         start = self.hf_tokenizer.token_to_id("<|startoftranscript|>")
-        output: DecoderOutput = yield DecoderPass(
-            decoder=self.network.new_decoder(encoder_output),
-            tokens=np.array([[start]], dtype=np.int64),
-        )
+        decoder = self.network.new_decoder(encoder_output)
+        output = decoder.forward(np.array([[start]], dtype=np.int64))
         # Codes without a token (yue, before large-v3) are left out.
         logits = {
             code: float(output.logits[0, -1, token])
@@ -139,16 +140,9 @@ class WhisperEngine:
             if token is not None
         }
         language = max(logits, key=logits.__getitem__)
-        for code in logits.keys() - {language}:
-            output.rounding.require_lead(logits[language] - logits[code])
         scores = np.array(list(logits.values()))
         probability = 1 / float(np.exp(scores - logits[language]).sum())
-        # Rounded down to tenths, so that it is the same in a batched pass, whose rounding changes a
-        # probability by less than half as much as the logits.
-        probability = min(probability, 0.95)  # becomes 0.9 in any pass
-        tenth = int(10 * probability) / 10
-        output.rounding.require_lead(2 * min(probability - tenth, tenth + 0.1 - probability))
-        return language, tenth
+        return language, probability
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
@@ -179,7 +173,7 @@ class WhisperEngine:
         encoder_output: Any,
         tokens: Sequence[int],
         samples: int,
-    ) -> Passes[tuple[tuple[WordSpan, ...], WorkCounters]]:
+    ) -> tuple[tuple[WordSpan, ...], WorkCounters]:
         """
         Return the words of the text *tokens*, timed by the alignment heads.
 
@@ -188,7 +182,7 @@ class WhisperEngine:
         """
         first_row = len(tokenizer.sot_sequence)
         tokens = tokens[: self.network.n_text_ctx - first_row - 2]
-        output, logprobs, work = yield from self._force(
+        output, logprobs, work = self._force(
             tokenizer, encoder_output, tokens, output_attention=True
         )
         if output.cross_attention is None:
@@ -196,7 +190,6 @@ class WhisperEngine:
         boundaries = token_boundaries(
             output.cross_attention[0, ..., : audio_encoder_frames(samples)],
             first_row=first_row,
-            rounding=output.rounding,
         )
         rate = tokens_per_second(tokenizer.language_code)
         kept = spoken_tokens(tokens, boundaries, rate=rate)
@@ -218,11 +211,8 @@ class WhisperEngine:
         *,
         samples: int,
         context: AudioContext,
-    ) -> Passes[tuple[bool, WorkCounters]]:
+    ) -> tuple[bool, WorkCounters]:
         """Return whether *result* is text of the audio, and the work counters; see no_speech.py."""
-        # Rounding changes a probability by less than the logits that it is computed from.
-        for threshold in (NO_SPEECH_THRESHOLD, SPEECH_THRESHOLD):
-            result.rounding.require_lead(abs(result.no_speech_prob - threshold))
         work = WorkCounters()
         tokens = [token for token in result.tokens if token < tokenizer.eot][:COMPARED_TOKENS]
         if not tokens or result.no_speech_prob > NO_SPEECH_THRESHOLD:
@@ -232,13 +222,11 @@ class WhisperEngine:
         is_padded = context == "padded"
         mel_frames = window_mel_frames(0 if is_padded else samples, context)
         features = silence_features(self.network.n_mels, mel_frames)
-        silence = yield EncoderPass(features=features, is_padded=is_padded)
-        _, silent, silent_work = yield from self._force(tokenizer, silence, tokens)
-        output, heard, heard_work = yield from self._force(tokenizer, encoder_output, tokens)
-        found = evidence(heard, silent)
-        output.rounding.require_lead(abs(found - MIN_EVIDENCE))
+        silence = self.network.encode(features, is_padded=is_padded)
+        _, silent, silent_work = self._force(tokenizer, silence, tokens)
+        _, heard, heard_work = self._force(tokenizer, encoder_output, tokens)
         work = WorkCounters(encoder_frames=mel_frames) + silent_work + heard_work
-        return found >= MIN_EVIDENCE, work
+        return evidence(heard, silent) >= MIN_EVIDENCE, work
 
     def _force(
         self,
@@ -247,13 +235,12 @@ class WhisperEngine:
         tokens: Sequence[int],
         *,
         output_attention: bool = False,
-    ) -> Passes[tuple[DecoderOutput, NDArray[np.float64], WorkCounters]]:
+    ) -> tuple[DecoderOutput, NDArray[np.float64], WorkCounters]:
         """Force the text *tokens* on the decoder, and return their log-probabilities as text."""
         start = tokenizer.sot_sequence
         forced = [*start, tokenizer.no_timestamps, *tokens, tokenizer.eot]
-        output: DecoderOutput = yield DecoderPass(
-            decoder=self.network.new_decoder(encoder_output),
-            tokens=np.array([forced], dtype=np.int64),
+        output = self.network.new_decoder(encoder_output).forward(
+            np.array([forced], dtype=np.int64),
             logits_to_keep=range(len(start), len(start) + len(tokens)),
             output_attention=output_attention,
         )
@@ -272,7 +259,7 @@ def transcribe(
     options: DecodingOptions,
     prompt: str,
     language: str | None,
-) -> Passes[Hypothesis]:
+) -> Hypothesis:
     """
     Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, independently of other calls.
 
@@ -280,12 +267,10 @@ def transcribe(
     without them.  Words have times in seconds from the start of the audio and the mean probability
     of their tokens.
     """
-    encoder_output, language, probability, work = yield from engine.encode(
-        audio, options.context, language
-    )
+    encoder_output, language, probability, work = engine.encode(audio, options.context, language)
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
-    result = yield from decode(
+    result = decode(
         engine.network,
         encoder_output,
         tokenizer.sot_sequence,
@@ -295,14 +280,14 @@ def transcribe(
         beam_size=options.beam_size,
     )
     work += result.work
-    has_speech, speech_work = yield from engine.has_speech(
+    has_speech, speech_work = engine.has_speech(
         result, tokenizer, encoder_output, samples=len(audio), context=options.context
     )
     work += speech_work
     if not has_speech:
         return Hypothesis(language=language, work=work)
     tokens = [token for token in result.tokens if token < tokenizer.eot]
-    spans, alignment_work = yield from engine.align(tokenizer, encoder_output, tokens, len(audio))
+    spans, alignment_work = engine.align(tokenizer, encoder_output, tokens, len(audio))
     words = drop_loop([span.word for span in spans])
     return Hypothesis(
         words=tighten_to_speech(words, audio),

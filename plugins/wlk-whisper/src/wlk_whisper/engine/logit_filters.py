@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_whisper.engine.network import ALONE
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from wlk_whisper.engine.network import Rounding
 
 MAX_INITIAL_TIMESTAMP = 50  # steps of 20 ms: the first segment begins within a second
 
@@ -37,16 +34,11 @@ class LogitFilter:
     has_timestamps: bool
     max_initial_timestamp: int = MAX_INITIAL_TIMESTAMP
 
-    def logprobs(
-        self, logits: NDArray[np.float32], tokens: Sequence[int], *, rounding: Rounding = ALONE
-    ) -> NDArray[np.float32]:
+    def logprobs(self, logits: NDArray[np.float32], tokens: Sequence[int]) -> NDArray[np.float32]:
         """
         Return the log-probabilities float32[vocabulary] of the token after *tokens*.
 
         *logits*, float32[vocabulary], are not changed; *tokens* are all tokens after the prompt.
-
-        Raises:
-            ChoiceTooClose: rounding may have decided between text and timestamps.
 
         """
         allowed = logits.copy()
@@ -54,7 +46,7 @@ class LogitFilter:
         if not tokens:
             allowed[self.begin_suppress_tokens] = -np.inf
         if self.has_timestamps:
-            self._apply_timestamp_rules(allowed, tokens, rounding)
+            self._apply_timestamp_rules(allowed, tokens)
         else:
             allowed[self.timestamp_begin :] = -np.inf
         return log_softmax(allowed)
@@ -63,9 +55,7 @@ class LogitFilter:
         """Return the probability of no speech, from the logits after the start of transcript."""
         return float(np.exp(log_softmax(logits)[self.no_speech]))
 
-    def _apply_timestamp_rules(
-        self, allowed: NDArray[np.float32], tokens: Sequence[int], rounding: Rounding
-    ) -> None:
+    def _apply_timestamp_rules(self, allowed: NDArray[np.float32], tokens: Sequence[int]) -> None:
         begin = self.timestamp_begin
         if not tokens:
             allowed[:begin] = -np.inf
@@ -80,7 +70,6 @@ class LogitFilter:
         if tokens[-1] >= begin:
             allowed[: self.eot] = -np.inf  # a segment has ended: a timestamp or the end follows
         lead = _log_sum_exp(allowed[begin:]) - float(allowed[:begin].max())
-        rounding.require_lead(abs(lead))
         if lead > 0:
             allowed[:begin] = -np.inf
 

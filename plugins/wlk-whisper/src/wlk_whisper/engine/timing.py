@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from wlk_whisper.engine.network import Rounding
 
 ENCODER_FRAME_SECONDS = 0.02  # stride of Whisper's encoder: 2 x 10 ms
 MEDIAN_FILTER_WIDTH = 7  # encoder frames; openai/whisper, timing.py
@@ -115,7 +111,6 @@ def token_boundaries(
     *,
     first_row: int,
     unused_rows: int = 1,
-    rounding: Rounding = ALONE,
 ) -> NDArray[np.int64]:
     """
     Return where each token begins, in encoder frames that never decrease.
@@ -129,69 +124,17 @@ def token_boundaries(
         first_row: the row that predicted the first token of the text.
         unused_rows: rows at the end that predicted no token: one where the end of text was an
             input, as in the alignment of a known text, none where it was only predicted.
-        rounding: of the attention.
 
     Returns:
         int64[rows - first_row - unused_rows].
-
-    Raises:
-        ChoiceTooClose: rounding of the attention may have decided a boundary.
 
     """
     total = cross_attention.sum(axis=-1, keepdims=True)
     shares = cross_attention / np.maximum(total, np.finfo(np.float32).tiny)
     weights = shares.astype(np.float64)
-    normal, deviation = _normalised(weights)
+    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
+    normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
     text = slice(first_row, normal.shape[1] - unused_rows)
     cost = -median_filter(normal[:, text]).mean(axis=0)
     rows, columns = dtw(cost)
-    if rounding.attention:
-        peak = weights.max(axis=1, keepdims=True)
-        # Doubled, because the weights were divided by their sum, which is rounded too.
-        error = _score_errors(normal[:, text], peak / deviation, 2 * rounding.attention)
-        _require_only_path(cost, error, rows, columns)
     return first_columns(rows, columns)
-
-
-def _normalised(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weights in standard deviations from their frame's mean, and the deviations."""
-    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
-    return (weights - weights.mean(axis=1, keepdims=True)) / deviation, deviation
-
-
-def _score_errors(
-    normal: NDArray[np.float64], peak: NDArray[np.float64], share: float
-) -> NDArray[np.float64]:
-    """
-    Return the largest rounding error of the mean over the heads of filtered, normalised weights.
-
-    To first order, a weight and the mean and deviation of its frame are each off by *share* of the
-    frame's largest weight, *peak*.  A median is off by no more than the largest error in its
-    window.  *normal* and *peak* are float64[heads, ..., frames], in deviations.
-    """
-    errors = share * peak * (2 + np.abs(normal))
-    half = MEDIAN_FILTER_WIDTH // 2
-    edges = [(0, 0)] * (errors.ndim - 1) + [(half, half)]
-    windows = np.lib.stride_tricks.sliding_window_view(
-        np.pad(errors, edges), MEDIAN_FILTER_WIDTH, axis=-1
-    )
-    mean: NDArray[np.float64] = windows.max(axis=-1).mean(axis=0)
-    return mean
-
-
-def _require_only_path(
-    cost: NDArray[np.float64],
-    error: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-) -> None:
-    """
-    Check that this path is the cheapest whatever the costs are within their errors.
-
-    In the worst case its own cells cost more, and all other cells less.
-    """
-    worst = cost - error
-    worst[rows, columns] = (cost + error)[rows, columns]
-    other_rows, other_columns = dtw(worst)
-    if not (np.array_equal(rows, other_rows) and np.array_equal(columns, other_columns)):
-        raise ChoiceTooClose("a word may begin in another encoder frame")

@@ -88,9 +88,6 @@ class MlxNetwork:
         """Return a decoder of one row without tokens."""
         return MlxDecoder(self._whisper, encoder_output, self.alignment_heads, self._stream)
 
-    def new_batch(self) -> None:
-        """Return None: each stream runs alone."""
-
 
 class MlxDecoder:
     """The decoder over one encoder output; see Decoder.  A call that fails changes nothing."""

@@ -1,35 +1,28 @@
-"""Run Whisper's layers on torch with transformers' modules, several streams in one pass."""
+"""Run Whisper's layers on torch with transformers' modules."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-import numpy as np
 import torch
 from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
-from wlk_frameworks.kv_pool import AttentionPass, KVPool, Packing
+from wlk_frameworks.kv_pool import AttentionPass, KVPool
 from wlk_frameworks.torch import inference
-from wlk_whisper.engine.network import ALONE, DecoderOutput, DecoderPass, EncoderPass, Rounding
-from wlk_whisper.torch.encoder import KeysValues, TorchEncoder, merge_heads, mlp, split_heads
+from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.torch.encoder import TorchEncoder, merge_heads, mlp, split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
     from transformers import WhisperForConditionalGeneration
 
-    from wlk_frameworks.kv_pool import KVCache
     from wlk_whisper.engine.alignment_heads import Heads
     from wlk_whisper.engine.network import CrossKeysValues
 
 NO_WINDOW = 1 << 40  # positions; more than a decoder has
-# Batched passes differ from passes run alone by at most 1.3e-5 logits and 1.2e-5 of an attention
-# weight, measured with 8 streams of the digits model.  In float16 and bfloat16 it is 0.5 logits and
-# 10 %, so that half of the calls would be repeated.
-ROUNDING = Rounding(margin=1e-3, attention=1e-4)
 
 
 class TorchNetwork:
@@ -41,91 +34,38 @@ class TorchNetwork:
     """
 
     def __init__(self, whisper: WhisperForConditionalGeneration, *, alignment_heads: Heads) -> None:
-        self.whisper: Any = whisper
+        self._whisper: Any = whisper
         self.alignment_heads = alignment_heads
         self.encoder = TorchEncoder(whisper)
         self.n_mels = int(whisper.config.num_mel_bins)
         self.n_vocab = int(whisper.config.vocab_size)
         self.n_text_ctx = int(whisper.config.max_target_positions)
-        self.dtype: torch.dtype = whisper.dtype
 
-    def encode(
-        self, features: NDArray[np.float32], *, is_padded: bool = False
-    ) -> TorchEncoderOutput:
-        """Encode float32[mels, frames] in a batch of its own; see `TorchEncoder.encode`."""
-        item = EncoderPass(features=features, is_padded=is_padded)
-        return self._new_batch(ALONE).encode([item])[0]
+    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> CrossKeysValues:
+        """Encode float32[mels, frames]; see `TorchEncoder.encode`."""
+        return self.encoder.encode(features, is_padded=is_padded)
 
-    def new_decoder(self, encoder_output: TorchEncoderOutput) -> TorchDecoder:
+    def new_decoder(self, encoder_output: CrossKeysValues) -> TorchDecoder:
         """Return a decoder of one row without tokens."""
-        return encoder_output.batch.new_decoder(encoder_output)
-
-    def new_batch(self) -> TorchBatch | None:
-        """Return a batch for several streams; None in half precision."""
-        return self._new_batch(ROUNDING) if self.dtype == torch.float32 else None
-
-    def _new_batch(self, rounding: Rounding) -> TorchBatch:
-        return TorchBatch(self.whisper, self.encoder, self.alignment_heads, rounding)
+        return TorchDecoder(self._whisper, encoder_output, self.alignment_heads)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class TorchEncoderOutput:
-    """The encoder output of one stream in a batch."""
-
-    batch: TorchBatch
-    cross: CrossKeysValues
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class _PaddedCrossKeysValues:
-    """Cross-attention keys and values of several streams, padded to the longest window."""
-
-    streams: tuple[CrossKeysValues, ...]
-    layers: tuple[KeysValues, ...]  #: each [streams, heads, frames, head size]
-    mask: torch.Tensor | None  #: bool[streams, 1, 1, frames], true for frames that a stream has
-
-    @classmethod
-    def of(cls, streams: Sequence[CrossKeysValues]) -> _PaddedCrossKeysValues:
-        layers: list[KeysValues] = []
-        for layer in range(len(streams[0].cross_kv)):
-            keys = _padded([stream.cross_kv[layer][0] for stream in streams])
-            values = _padded([stream.cross_kv[layer][1] for stream in streams])
-            layers.append((keys, values))
-        device = layers[0][0].device
-        frames = torch.tensor([stream.frames for stream in streams], device=device)
-        longest = max(stream.frames for stream in streams)
-        mask = torch.arange(longest, device=device) < frames[:, None]
-        is_padded = min(stream.frames for stream in streams) < longest
-        return cls(
-            streams=tuple(streams),
-            layers=tuple(layers),
-            mask=mask[:, None, None] if is_padded else None,
-        )
-
-
-def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Stack [1, heads, frames, head size] of each stream, with zeros after the shorter ones."""
-    frames_first = [part[0].transpose(0, 1) for part in parts]
-    return pad_sequence(frames_first, batch_first=True).transpose(1, 2).contiguous()
-
-
-class TorchBatch:
+class TorchDecoder:
     """
-    A batch of passes over several streams; see `Network.new_batch`.
+    The decoder over one encoder output; see Decoder.
 
-    The decoder's hidden states are packed, one position after the other, so that each projection is
-    a single product for all streams.  Only attention differs: self-attention runs over the keys and
-    values of each row, and cross-attention is padded to the longest window.
+    The hidden states of all rows are packed, one position after the other: self-attention runs over
+    the keys and values of each row, of which rows with the same beginning share those, and in
+    cross-attention the rows are queries of one window.
     """
 
     def __init__(
-        self, whisper: Any, encoder: TorchEncoder, alignment_heads: Heads, rounding: Rounding
+        self, whisper: Any, encoder_output: CrossKeysValues, alignment_heads: Heads
     ) -> None:
         config = whisper.config
         self._whisper = whisper
-        self._encoder = encoder
+        self._cross = encoder_output
         self._alignment_heads = alignment_heads
-        self._rounding = rounding
         self._pool = KVPool(
             layers=config.decoder_layers,
             heads=config.decoder_attention_heads,
@@ -134,95 +74,7 @@ class TorchBatch:
             device=whisper.device,
             dtype=whisper.dtype,
         )
-        self._padded_cross: _PaddedCrossKeysValues | None = None
-
-    def encode(self, passes: Sequence[EncoderPass]) -> list[TorchEncoderOutput]:
-        """Encode float32[mels, frames] of each stream; see `TorchEncoder.encode`."""
-        return [
-            TorchEncoderOutput(batch=self, cross=cross) for cross in self._encoder.encode(passes)
-        ]
-
-    def new_decoder(self, encoder_output: TorchEncoderOutput) -> TorchDecoder:
-        """Return a decoder of one row without tokens."""
-        return TorchDecoder(encoder_output, self._pool.new_cache())
-
-    def forward(self, passes: Sequence[DecoderPass]) -> list[DecoderOutput]:
-        """Append tokens to the rows of each decoder and run them all; one transfer to the host."""
-        decoder, device = self._whisper.model.decoder, self._pool.device
-        shapes = [item.tokens.shape for item in passes]
-        sizes = [item.tokens.size for item in passes]
-        with inference(device):
-            attention_pass = AttentionPass.of(
-                self._pool,
-                [cache for item in passes for cache in item.decoder.caches],
-                [new for rows, new in shapes for _ in range(rows)],
-            )
-            packing = Packing.of(sizes, device)
-            cross = self._cross_of(passes)
-            ids = np.concatenate([item.tokens.reshape(-1) for item in passes])
-            states = decoder.embed_tokens(torch.from_numpy(ids).to(device))
-            states = states + decoder.embed_positions.weight[attention_pass.position_ids[0]]
-            attention: list[torch.Tensor] = []
-            output_attention = any(item.output_attention for item in passes)
-            for index, layer in enumerate(decoder.layers):
-                states = _self_attention(layer, index, states, attention_pass)
-                heads = [head for number, head in self._alignment_heads if number == index]
-                states, weights = _cross_attention(
-                    layer,
-                    index,
-                    states,
-                    cross,
-                    packing,
-                    heads=heads if output_attention else (),
-                )
-                if weights is not None:
-                    attention.append(weights)
-                states = mlp(layer, states)
-            kept = torch.tensor(_kept_positions(passes), device=device)
-            states = decoder.layer_norm(states[kept])
-            counts = [len(item.tokens) * len(item.logits_to_keep) for item in passes]
-            outputs = list(self._whisper.proj_out(states).float().split(counts))
-            if output_attention:
-                ordered = torch.cat(attention, dim=1)
-                outputs += [
-                    weights[:, :size, : stream.frames]
-                    for weights, size, stream in zip(ordered, sizes, cross.streams, strict=True)
-                ]
-            arrays = _to_host(outputs)
-        first = 0
-        for item in passes:
-            end = first + len(item.decoder.caches)
-            item.decoder.caches = attention_pass.caches[first:end]
-            first = end
-        return [
-            DecoderOutput(
-                logits=arrays[index].reshape(len(item.tokens), len(item.logits_to_keep), -1),
-                cross_attention=_split_rows(arrays[len(passes) + index], item.tokens.shape)
-                if item.output_attention
-                else None,
-                rounding=self._rounding,
-            )
-            for index, item in enumerate(passes)
-        ]
-
-    def _cross_of(self, passes: Sequence[DecoderPass]) -> _PaddedCrossKeysValues:
-        """Return the keys and values of the streams, padded anew after a stream came or left."""
-        streams = tuple(item.decoder.encoder_output.cross for item in passes)
-        cross = self._padded_cross
-        if cross is None or cross.streams != streams:
-            # The old ones are freed first, because both may not fit into memory.
-            cross = self._padded_cross = None
-            cross = _PaddedCrossKeysValues.of(streams)
-            self._padded_cross = cross
-        return cross
-
-
-class TorchDecoder:
-    """The decoder over the encoder output of one stream in a batch; see Decoder."""
-
-    def __init__(self, encoder_output: TorchEncoderOutput, cache: KVCache) -> None:
-        self.encoder_output = encoder_output
-        self.caches = [cache]  #: one per row
+        self._caches = [self._pool.new_cache()]  # one per row
 
     def forward(
         self,
@@ -231,31 +83,40 @@ class TorchDecoder:
         logits_to_keep: Sequence[int] = (-1,),
         output_attention: bool = False,
     ) -> DecoderOutput:
-        """Append int64[rows, new] to the rows and run them without other streams."""
-        item = DecoderPass(
-            decoder=self,
-            tokens=tokens,
-            logits_to_keep=logits_to_keep,
-            output_attention=output_attention,
+        """Append int64[rows, new] to the rows and run them; one transfer to the host."""
+        decoder, device = self._whisper.model.decoder, self._pool.device
+        rows, new = tokens.shape
+        with inference(device):
+            attention_pass = AttentionPass.of(self._pool, self._caches, [new] * rows)
+            states = decoder.embed_tokens(torch.from_numpy(tokens.reshape(-1)).to(device))
+            states = states + decoder.embed_positions.weight[attention_pass.position_ids[0]]
+            attention: list[torch.Tensor] = []
+            for index, layer in enumerate(decoder.layers):
+                states = _self_attention(layer, index, states, attention_pass)
+                heads = [head for number, head in self._alignment_heads if number == index]
+                keys, values = self._cross.cross_kv[index]
+                module = layer.encoder_attn
+                packed = module.q_proj(layer.encoder_attn_layer_norm(states))
+                queries = split_heads(module, packed[None])
+                mixed = functional.scaled_dot_product_attention(queries, keys, values)
+                states = states + module.out_proj(merge_heads(mixed)[0])
+                if output_attention and heads:
+                    attention.append(_attention_weights(queries, keys, heads))
+                states = mlp(layer, states)
+            kept = states.view(rows, new, -1)[:, list(logits_to_keep)]
+            outputs = [self._whisper.proj_out(decoder.layer_norm(kept)).float()]
+            if output_attention:
+                weights = torch.cat(attention)  # [heads, rows * new, frames]
+                outputs.append(weights.view(len(weights), rows, new, -1).transpose(0, 1))
+            logits, *cross_attention = _to_host(outputs)
+        self._caches = list(attention_pass.caches)
+        return DecoderOutput(
+            logits=logits, cross_attention=cross_attention[0] if cross_attention else None
         )
-        return self.encoder_output.batch.forward([item])[0]
 
     def reorder_cache(self, rows: Sequence[int]) -> None:
         """Make new row i continue from old row ``rows[i]``."""
-        self.caches = [self.caches[row] for row in rows]
-
-
-def _kept_positions(passes: Sequence[DecoderPass]) -> list[int]:
-    """Return the indices of the packed positions whose logits are kept, pass after pass."""
-    kept: list[int] = []
-    first = 0
-    for item in passes:
-        rows, new = item.tokens.shape
-        for _ in range(rows):
-            positions = range(first, first + new)
-            kept += [positions[index] for index in item.logits_to_keep]
-            first += new
-    return kept
+        self._caches = [self._caches[row] for row in rows]
 
 
 def _self_attention(
@@ -273,52 +134,19 @@ def _self_attention(
     return output
 
 
-def _cross_attention(
-    layer: Any,
-    index: int,
-    states: torch.Tensor,
-    cross: _PaddedCrossKeysValues,
-    packing: Packing,
-    *,
-    heads: Sequence[int],
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """
-    Return packed states after cross-attention, and the weights of *heads* or None without heads.
-
-    The rows of a stream become one row of queries, because they share its keys and values.
-    """
-    attention = layer.encoder_attn
-    packed = attention.q_proj(layer.encoder_attn_layer_norm(states))
-    queries = split_heads(attention, packing.pad(packed))
-    keys, values = cross.layers[index]
-    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=cross.mask)
-    states = states + attention.out_proj(packing.pack(merge_heads(mixed)))
-    return states, _attention_weights(queries, keys, heads, cross.mask) if heads else None
-
-
 def _attention_weights(
-    queries: torch.Tensor,
-    keys: torch.Tensor,
-    heads: Sequence[int],
-    mask: torch.Tensor | None,
+    queries: torch.Tensor, keys: torch.Tensor, heads: Sequence[int]
 ) -> torch.Tensor:
     """
-    Return the softmax weights float32[rows, heads, new, frames] of some heads.
+    Return the softmax weights float32[heads, positions, frames] of some heads.
 
     The fused kernel does not return its weights.  Computing those of a few heads again costs
-    little, and leaves the logits as they are.  *mask* is true for frames that a stream has.
+    little, and leaves the logits as they are.
     """
-    head_queries, head_keys = queries[:, list(heads)].float(), keys[:, list(heads)].float()
-    scores = head_queries @ head_keys.transpose(2, 3) * queries.shape[-1] ** -0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+    head_queries, head_keys = queries[0, list(heads)].float(), keys[0, list(heads)].float()
+    scores = head_queries @ head_keys.transpose(1, 2) * queries.shape[-1] ** -0.5
     weights: torch.Tensor = scores.softmax(dim=-1)
     return weights
-
-
-def _split_rows(weights: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Return [heads, rows * new, frames] as [rows, heads, new, frames]."""
-    return weights.reshape(len(weights), *shape, -1).swapaxes(0, 1)
 
 
 def _to_host(tensors: Sequence[torch.Tensor]) -> list[NDArray[np.float32]]:

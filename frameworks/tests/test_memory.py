@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from wlk_core.errors import BackendUnavailable
-from wlk_frameworks.memory import require_memory
+from wlk_frameworks.memory import framework_memory, require_memory
 
 
 def refusal(available: int | None) -> str | None:
@@ -29,3 +32,26 @@ def test_a_model_that_does_not_fit_makes_the_backend_unavailable(
     """One byte less is refused; the message has the model, both sizes, the device and remedy."""
     expected = f"mini needs 16.0 GB of memory, and cuda has {shown} GB; use a small one"
     assert refusal(available) == expected
+
+
+def test_memory_of_frameworks_counts_those_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLX with what it keeps, and torch on each GPU once CUDA runs; no framework is imported."""
+    mlx = SimpleNamespace(get_active_memory=lambda: 3, get_cache_memory=lambda: 4)
+    idle = SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: False))
+    busy = SimpleNamespace(
+        cuda=SimpleNamespace(
+            is_initialized=lambda: True,
+            device_count=lambda: 2,
+            memory_allocated=lambda index: 10**index,
+        )
+    )
+    found = []
+    for modules in ({}, {"torch": idle}, {"mlx.core": mlx}, {"mlx.core": mlx, "torch": busy}):
+        for name in ("mlx.core", "torch"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        for name, module in modules.items():
+            monkeypatch.setitem(sys.modules, name, module)
+        found.append(framework_memory())
+        monkeypatch.undo()
+
+    assert found == [None, None, 7, 18]

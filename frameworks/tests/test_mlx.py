@@ -106,3 +106,21 @@ def test_the_arithmetic_is_named_or_declared_or_suits_the_device(
 ) -> None:
     """A name comes before the checkpoint, which comes before the default of the device."""
     assert choose_dtype(name, is_gpu=is_gpu, declared=declared) == expected
+
+
+def test_freed_memory_beyond_what_passes_need_is_returned() -> None:
+    """MLX's own limit is lifted; the stream keeps an eighth of the memory in use, or 64 MiB."""
+    before = mx.set_cache_limit(2**32)
+    try:
+        kept = []
+        for count in (40, 70):
+            with stream().acquire():
+                mx.clear_cache()
+                arrays = [mx.zeros(2**18) for _ in range(count)]  # 1 MiB each
+                mx.eval(arrays)
+                del arrays
+            kept.append(mx.get_cache_memory() // 2**20)
+    finally:
+        mx.set_cache_limit(before)
+
+    assert kept == [40, 0]

@@ -1,8 +1,9 @@
-"""Check that a model fits into memory before it is loaded."""
+"""Check that a model fits into memory before it is loaded, and query what frameworks hold."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 from wlk_core.errors import BackendUnavailable
 
@@ -35,3 +36,19 @@ def physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
         return None
+
+
+def framework_memory() -> int | None:
+    """
+    Return the bytes that MLX and torch hold on their devices; None if they are not in use.
+
+    For MLX this includes freed memory that it keeps.  Torch's memory is known on CUDA only.
+    Nothing is imported.
+    """
+    mlx, torch = sys.modules.get("mlx.core"), sys.modules.get("torch")
+    held: list[int] = []
+    if mlx is not None:
+        held.append(mlx.get_active_memory() + mlx.get_cache_memory())
+    if torch is not None and torch.cuda.is_initialized():
+        held += [torch.cuda.memory_allocated(index) for index in range(torch.cuda.device_count())]
+    return sum(held) if held else None

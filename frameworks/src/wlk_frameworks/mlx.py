@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
+# What MLX may keep of freed memory, in bytes and as a part of the memory in use: more than a pass
+# of any model needs again.
+KEPT_BYTES = 64 * 2**20
+KEPT_PART = 1 / 8
+
 _OPENING = threading.Lock()
 _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -52,6 +57,7 @@ class SharedStream:
         """
         with self._lock, mx.stream(self._stream):
             yield
+            _return_unused_memory()
 
     def load(self, make: Callable[[], T]) -> T:
         """Call *make*, which builds modules, on this stream in a new thread; return its result."""
@@ -108,6 +114,14 @@ def choose_dtype(
     """
     fallback = accelerated if is_gpu else mx.float32
     return DTYPES.get(declared or "", fallback) if name == "auto" else DTYPES[name]
+
+
+def _return_unused_memory() -> None:
+    # MLX keeps freed memory for requests of about the same size, up to a limit that is nearly all
+    # memory of a GPU.  What grows with a stream, such as scores and caches of attention, asks for
+    # new sizes all the time, and would leave gigabytes that nothing asks for again.
+    if mx.get_cache_memory() > max(KEPT_BYTES, KEPT_PART * mx.get_active_memory()):
+        mx.clear_cache()
 
 
 def available_memory(device: str) -> int | None:

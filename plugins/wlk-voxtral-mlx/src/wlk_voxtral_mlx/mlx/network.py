@@ -8,7 +8,8 @@ import attrs
 import mlx.core as mx
 
 from wlk_voxtral.engine import predictions_of
-from wlk_voxtral_mlx.mlx.forward import EncoderCache, KVCache, decode, encode
+from wlk_voxtral_mlx.mlx.forward import EncoderCache, decode, encode
+from wlk_voxtral_mlx.mlx.kv_cache import KVCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,15 +40,11 @@ class MlxPass:
 
     predictions: list[TokenPrediction]
     kv_cache: KVCache
-    whole_kv_cache: KVCache  #: not trimmed to the window
-    window: int
 
     def truncated(self, count: int) -> KVCache:
-        """Return the KV cache after the first *count* positions."""
-        dropped = len(self.predictions) - count
-        kv_cache = self.whole_kv_cache.truncated(dropped, window=self.window)
-        mx.eval(kv_cache.arrays)
-        return kv_cache
+        """Shorten the KV cache to the first *count* positions, and return it."""
+        self.kv_cache.drop(len(self.predictions) - count)
+        return self.kv_cache
 
 
 class MlxNetwork:
@@ -94,27 +91,20 @@ class MlxNetwork:
         return audio, new_cache
 
     def _forward(self, row: DecoderRow) -> MlxPass:
-        window = self.config.decoder.window
-        logits, whole = decode(
+        logits, kv_cache = decode(
             self.model,
             row.audio.embeddings[row.first : row.first + len(row.token_ids)],
             row.token_ids,
             row.kv_cache or KVCache(),
             condition=row.audio.condition,
-            position=row.position,
-            window=window,
+            window=self.config.decoder.window,
+            planned=row.audio.embeddings.shape[0] - row.first,
         )
-        trimmed = whole.truncated(0, window=window)
         is_eos = mx.arange(logits.shape[-1]) == self._eos_id  # end of text never ends a stream
         rows: Any = _best(mx.where(is_eos, -mx.inf, logits))
         # Nothing lazy may remain after a call, because the next one may come from another thread.
-        mx.eval(rows, row.audio.encoder_cache.arrays, trimmed.arrays)
-        return MlxPass(
-            predictions=predictions_of(rows.tolist()),
-            kv_cache=trimmed,
-            whole_kv_cache=whole,
-            window=window,
-        )
+        mx.eval(rows, row.audio.encoder_cache.arrays, kv_cache.arrays)
+        return MlxPass(predictions=predictions_of(rows.tolist()), kv_cache=kv_cache)
 
 
 def _best(logits: mx.array) -> mx.array:

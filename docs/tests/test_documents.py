@@ -23,7 +23,7 @@ COMMANDS = ("wlk-core", "wlk-conformance", "wlk-bench")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Blocks that need the network, a microphone or the like.  The mark is not in the block, because zsh
 # passes comments that are typed as arguments.
-NEEDY = re.compile(r"^<!-- needs: [^\n]* -->\n```sh\n.*?^```$", re.MULTILINE | re.DOTALL)
+NEEDY = re.compile(r"^<!-- needs: [^\n]* -->\n```\w+\n.*?^```$", re.MULTILINE | re.DOTALL)
 SELF_CONTAINED = (  # pages that a reader may begin with
     *("README.md", "docs/first-transcript.md", "docs/first-service.md"),
     *("docs/serve.md", "docs/command-line.md", "serve/README.md"),

@@ -220,7 +220,7 @@ def load(spec, model, **options):
 
 
 def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
-    """Speakers come after the words, so standard output has none."""
+    """Speakers come after the words, so standard output of a live run has none."""
     site.install("wlk-who", ["who"], DIARIZER)
     microphone(spoken(1, 2, 3))
     paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]

@@ -10,8 +10,9 @@ import pytest
 from session_events import BackendOf
 
 from wlk_conformance.testing import silence
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core import AudioFormatError, OptionError
-from wlk_core.tokens import ASRToken, Silence
+from wlk_core.tokens import ASRToken, Silence, SpeakerSpan
 from wlk_live.captions.segments import Segment, segments_from_tokens
 from wlk_live.session import Transcription, transcribe
 from wlk_live.vad import GateParameters
@@ -77,6 +78,7 @@ def test_pauses_are_left_out_by_default(open_coded):
         (np.zeros(10, dtype=np.float32), {"sample_rate": 5}, "from 8000 to 192000 Hz, got 5"),
         ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
         ("talk.wav", {"sample_rate": 44_100}, "a file states its own"),
+        ("talk.wav", {"diarizer": "who"}, r"load_annotator\('diarizer', 'who'\)"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, message):
@@ -137,3 +139,23 @@ def test_the_length_of_a_pause_is_a_choice(open_coded, speech, detector, monkeyp
 
     assert by_default.silences == ()
     assert len(chosen.silences) == 2  # between the two, and at the end
+
+
+def test_a_diarizer_adds_speakers_and_changes_no_word(open_coded, speech):
+    """It is reset for each recording, and left open for the next one."""
+    half = len(speech) / 32_000
+    diarizer = ScriptedDiarizer([SpeakerSpan(0, 0.0, half), SpeakerSpan(1, half, 2 * half)])
+    plain = run(open_coded(), speech, vad=False)
+    results = [run(open_coded(), speech, vad=False, diarizer=diarizer) for _ in range(2)]
+    speakers = [word.speaker for word in results[0].words]
+
+    assert results[1] == results[0]
+    assert [(each.start, each.text) for each in results[0].words] == [
+        (each.start, each.text) for each in plain.words
+    ]
+    assert list(dict.fromkeys(speakers)) == [0, 1]
+    assert [each.speaker for each in results[0].segments] == sorted(
+        each.speaker for each in results[0].segments
+    )
+    assert "Ann: " in results[0].to_srt(speaker_names=["Ann"])
+    assert not diarizer.is_closed

@@ -25,13 +25,23 @@ from wlk_live.records import (
     rounded,
     segment_record,
     span_record,
+    speaker_name,
     token_record,
     translation_record,
 )
-from wlk_live.session import Commit, End, Endpoint, HypothesisChange, SilenceSpan, Translation
+from wlk_live.session import (
+    Commit,
+    End,
+    Endpoint,
+    HypothesisChange,
+    SilenceSpan,
+    SpeakerTurn,
+    Translation,
+)
 from wlk_live.session.timeline import Timeline, with_translations
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     import re
 
     from wlk_core.processor import StreamStats
@@ -154,11 +164,17 @@ class Captions:
         return "".join(f"  {plain(text.text)}\n" for text in due)
 
 
+@attrs.define
 class JSONLines:
     """Each event as one line of JSON; the last is an "end" event with the session's statistics."""
 
+    _speaker_names: Sequence[str] = ()
+
     def push(self, event: Event) -> str:
         """Return the line of an event, "" for events that have none."""
+        if isinstance(event, SpeakerTurn):
+            name = speaker_name(event.span.speaker, self._speaker_names)
+            return _json_text(event.to_dict() | {"speaker": name}) + "\n"
         if isinstance(event, Commit | HypothesisChange | SilenceSpan | Translation):
             return _json_text(event.to_dict()) + "\n"
         return ""
@@ -261,7 +277,7 @@ def new_format(
     *language* is that of the speech, if the user named it.
     """
     if style == "jsonl":
-        return JSONLines()
+        return JSONLines(layout.speaker_names)
     # Both come after the words, and only plain text can add translations below them.
     if style == "json" or has_speakers or (has_translations and style != "text"):
         return Document(style, layout, language, array)

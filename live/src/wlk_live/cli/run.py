@@ -75,7 +75,8 @@ def transcribe_all(
                 return WavFile(target.path, rate)
             form = new_format(
                 target.style,
-                has_speakers="diarizer" in annotators and target.path is not None,
+                # Somebody reads the words of a live run as they come, before their speakers.
+                has_speakers="diarizer" in annotators and not (is_live and target.path is None),
                 has_translations="translator" in annotators,
                 in_lines=is_viewed and target.path is None,
                 array=array,

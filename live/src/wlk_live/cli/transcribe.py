@@ -22,6 +22,7 @@ SAMPLE = Path(__file__).with_name("demo.flac")  #: spoken English digits
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@diarizer_options
 @stream_options
 @caption_options
 @click.option(

@@ -22,9 +22,10 @@ from wlk_live.audio.pcm import Chunker, rechunk, require_rate
 from wlk_live.captions.segments import Layout, Segment, segments_from_tokens, srt_text, vtt_text
 from wlk_live.records import round_seconds, segment_record, span_record, token_record
 from wlk_live.session.driver import Driver, reading
-from wlk_live.session.events import Commit, End, Event, Failure, SilenceSpan
+from wlk_live.session.events import End, Event, Failure, SilenceSpan
 from wlk_live.session.inbox import MAX_PIECE
 from wlk_live.session.session import Session
+from wlk_live.session.timeline import Timeline
 from wlk_live.vad import silence_gate
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wlk_core.annotators import Diarizer
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken, Silence
@@ -112,6 +114,7 @@ def transcribe(
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
     sample_rate: int | None = None,
+    diarizer: Diarizer | None = None,
     **options: Any,
 ) -> Transcription:
     """
@@ -127,6 +130,8 @@ def transcribe(
             when speech begins and ends.
         chunk_seconds: how much audio the model is given at a time.
         sample_rate: samples a second of an array, by default 16,000; a file states its own.
+        diarizer: finds the speaker of each word; the words are those without it.  It is reset
+            first, so that it can be used for one recording after another.  The caller closes it.
         options: the spec's options of scope "stream".  If they include neither a policy nor an
             option of one, the backend's policy for recordings is used, if it has one.
 
@@ -166,19 +171,22 @@ def transcribe(
         vad=vad,
         chunk_seconds=chunk_seconds,
         sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
+        diarizer=diarizer,
         **options,
     )
-    words: list[ASRToken] = []
+    timeline = Timeline()
     silences: list[Silence] = []
     duration = 0.0
     with closing(pieces), closing(events):
+        if diarizer is not None:
+            diarizer.reset()
         for event in events:
-            if isinstance(event, Commit):
-                words += event.tokens
-            elif isinstance(event, SilenceSpan):
+            timeline.add(event)
+            if isinstance(event, SilenceSpan):
                 silences.append(event.silence)
             elif isinstance(event, End):
                 duration = event.audio_time
+    words = timeline.tokens
     detected = [word.detected_language for word in words if word.detected_language]
     spoken = Counter(detected).most_common(1)[0][0] if detected else language
     return Transcription(
@@ -200,6 +208,7 @@ def stream(
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
     sample_rate: int = SAMPLE_RATE,
+    diarizer: Diarizer | None = None,
     **options: Any,
 ) -> Generator[Event]:
     """
@@ -208,8 +217,10 @@ def stream(
     `language`, `task` and `options` are those of `create_processor`.  Each chunk is copied, so that
     its memory can be reused, and resampled if `sample_rate` is not 16 kHz.  The model runs whenever
     `chunk_seconds` of audio have arrived.  With `vad`, pauses are left out, because models invent
-    words in silence; GateParameters choose when speech begins and ends.  Leaving the loop early
-    closes the stream without a finish; close the generator to do so at a known time.
+    words in silence; GateParameters choose when speech begins and ends.  A new or reset `diarizer`
+    finds the speakers, which are events of their own, after the words; the caller closes it.
+    Leaving the loop early closes the stream without a finish; close the generator to do so at a
+    known time.
 
     Errors, including those that *chunks* raises, are raised after everything committed before them.
     If *chunks* raises a WLKError or OSError, the audio before it is transcribed to its end
@@ -227,8 +238,10 @@ def stream(
     samples, gate = _chunk_samples(chunk_seconds, sample_rate), silence_gate(vad)
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
+    _require_loaded(diarizer)
     processor = backend.create_processor(language=language, task=task, **options)
-    return _events(processor, Session(processor, gate=gate, rate=sample_rate), chunks, samples)
+    session = Session(processor, gate=gate, rate=sample_rate, diarizer=diarizer)
+    return _events(processor, session, chunks, samples)
 
 
 def _events(
@@ -252,6 +265,7 @@ def astream(
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
     sample_rate: int = SAMPLE_RATE,
+    diarizer: Diarizer | None = None,
     **options: Any,
 ) -> AsyncGenerator[Event]:
     """
@@ -272,12 +286,13 @@ def astream(
     backend.spec.stream_options(options)
     pieces = aiter(chunks)
     samples = _chunk_samples(chunk_seconds, sample_rate)
+    _require_loaded(diarizer)
 
     def open_session(stack: ExitStack) -> Session:
         gate = silence_gate(vad)
         processor = backend.create_processor(language=language, task=task, **options)
         stack.enter_context(closing(processor))
-        return Session(processor, gate=gate, rate=sample_rate)
+        return Session(processor, gate=gate, rate=sample_rate, diarizer=diarizer)
 
     return _async_events(open_session, pieces, samples)
 
@@ -368,6 +383,14 @@ def _steps(driver: Driver) -> Generator[list[Event]]:
                 yield events[:index]
                 raise error
         yield events
+
+
+def _require_loaded(diarizer: object) -> None:
+    if isinstance(diarizer, str):
+        raise OptionError(
+            f"expected a loaded diarizer, got the name {shown(diarizer)}; load it with: "
+            f"wlk_core.registry.Registry().load_annotator('diarizer', {shown(diarizer)})"
+        )
 
 
 def _chunk_samples(chunk_seconds: float, sample_rate: int) -> int:

@@ -211,6 +211,7 @@ class Run:
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             # Only if somebody waits for the words, which then depend on when the audio came.
             catch_up_after=_CATCH_UP_AFTER if self.is_live else None,
+            prepares_flush=self.is_live,
         )
         driver = Driver(self._session, self._read, self._receive)
         try:

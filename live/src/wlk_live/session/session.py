@@ -64,6 +64,9 @@ class Session:
         catch_up_after: seconds of waiting audio beyond which the session catches up: the policy
             then decides only at its latest tick.  No audio is left out, but the words can depend on
             when the audio came.  With None they never do.
+        prepares_flush: decode the end of an utterance in the first quiet after it, so that its
+            words are there when the gate is certain.  For live audio: where speech goes on, the
+            work was in vain.  It changes no word.
 
     """
 
@@ -79,6 +82,7 @@ class Session:
         rate: int = SAMPLE_RATE,
         max_backlog_seconds: float = 120.0,
         catch_up_after: float | None = None,
+        prepares_flush: bool = False,
     ) -> None:
         self._max_backlog = _seconds("max_backlog_seconds", max_backlog_seconds)
         late_after = math.inf
@@ -97,6 +101,7 @@ class Session:
             gate,
             Annotators(diarizer, translator, turn_detector),
             catch_up_after=late_after,
+            prepares_flush=prepares_flush,
         )
         self._work = self._worker.work()
         #: Whether the End was returned or the session failed; no more events will come.

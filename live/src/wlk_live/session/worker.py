@@ -9,7 +9,7 @@ import numpy as np
 
 from wlk_core.audio import ValidAudio, sealed
 from wlk_core.errors import BackendError
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsCatchUp
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsCatchUp, SupportsPreparedFlush
 from wlk_core.tokens import Emission, Silence
 from wlk_live.session.events import (
     AudioGap,
@@ -63,6 +63,7 @@ class Worker:
         annotators: Annotators,
         *,
         catch_up_after: float,
+        prepares_flush: bool,
     ) -> None:
         # Events that the session has not returned yet; a step that raises loses none.
         self.events: list[Event] = []
@@ -78,6 +79,7 @@ class Worker:
         annotators.report_failure = self._report_annotator
         self._catch_up_after = catch_up_after
         self._catches_up = False
+        self._prepares_flush = prepares_flush
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the inbox, gaps included
         self._latencies = array("f")  # emission latency of each word in seconds
@@ -150,6 +152,19 @@ class Worker:
         yield from self._drain()
         self._report_hypothesis()
         self._annotate()
+        # A late session has no time for work that may be in vain.
+        if self._prepares_flush and self._holds_quiet and not self._inbox.items:
+            yield from self._call_processor(self._prepare_flush)
+
+    @property
+    def _holds_quiet(self) -> bool:
+        """Whether a flush now would be that of the silence, if this quiet becomes one."""
+        return self._gate is not None and self._gate.holds_quiet
+
+    def _prepare_flush(self) -> Emission:
+        if isinstance(self._processor, SupportsPreparedFlush):
+            self._processor.prepare_flush()
+        return Emission((), self._emission.processed_up_to, self._emission.stable_up_to)
 
     def _drain(self) -> Work:
         # In calls of a few steps each, where a flush would decode everything in one.
@@ -163,9 +178,13 @@ class Worker:
 
     def _commit_utterance(self) -> Work:
         self.is_flushing = True
-        yield from self._apply(() if self._gate is None else self._gate.cut())
-        yield from self._flush(lambda: self._processor.process_iter(is_last=True))
-        self._end_utterance(self._position, "commit")
+        if self._gate is not None and self._gate.holds_quiet:
+            # The flush of these words was prepared; the quiet after them is silence.
+            yield from self._apply(self._gate.end_speech(), "commit")
+        else:
+            yield from self._apply(() if self._gate is None else self._gate.cut())
+            yield from self._flush(lambda: self._processor.process_iter(is_last=True))
+            self._end_utterance(self._position, "commit")
         self.is_flushing = False
 
     def _pass_gap(self, samples: int) -> Work:
@@ -199,7 +218,7 @@ class Worker:
             elif isinstance(event, SilenceStarted):
                 was_flushing, self.is_flushing = self.is_flushing, True
                 yield from self._flush(self._processor.start_silence)
-                if self._is_speaking:
+                if self._is_speaking or silence_reason == "commit":
                     self._end_utterance(event.at_sample, silence_reason)
                 self.is_flushing = was_flushing
             elif event.end_sample > event.start_sample:

@@ -220,6 +220,7 @@ class Service:
                 translator=self._translator(parts, options),
                 rate=options.rate,
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+                prepares_flush=True,
             )
 
         return await self._open(make, on_events, after_step=after_step)

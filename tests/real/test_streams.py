@@ -82,6 +82,21 @@ def test_audio_without_speech_does_not_pass_the_voice_activity_gate(name):
     assert transcribe(loaded("faster-whisper", "tiny.en"), recording).text == ""
 
 
+@pytest.mark.parametrize("column", TINY)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("silence", {"keyterms": "Godot,Krapp"}),
+        ("noise", {"keyterms": "Godot,Krapp"}),
+        ("music", {}),
+        ("breathing", {}),
+    ],
+)
+def test_audio_without_speech_has_no_words_without_a_gate_either(column, name, options):
+    """The text that Whisper writes there is as likely for silence, keyterms included."""
+    assert streamed(column, RECORDINGS / f"wordless/{name}.wav", **options).text == ""
+
+
 def test_a_larger_model_makes_no_more_mistakes():
     """On a clean recording base makes at most one mistake."""
     path = RECORDINGS / "clean/beckett.wav"

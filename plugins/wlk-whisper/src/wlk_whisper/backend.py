@@ -10,7 +10,6 @@ import numpy as np
 
 from wlk_core.plugins import (
     SAMPLE_RATE,
-    AlignAtt,
     AlignAttRecognizer,
     AlignedWord,
     LoadedBackend,
@@ -22,6 +21,7 @@ from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine, transcribe
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
+from wlk_whisper.engine.policy import UNSURE_SECONDS, PatientAlignAtt
 from wlk_whisper.engine.prompt import MAX_PROMPT_TOKENS
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
@@ -177,8 +177,9 @@ def _open_stream(
                 )
             )
         ),
-        policy=AlignAtt(
+        policy=PatientAlignAtt(
             border_frames=round(options["border_seconds"] / ENCODER_FRAME_SECONDS),
+            unsure_border_frames=round(UNSURE_SECONDS / ENCODER_FRAME_SECONDS),
             rewind_frames=REWIND_FRAMES,
         ),
         frame_samples=SAMPLES_PER_ENCODER_FRAME,

@@ -21,6 +21,7 @@ import platformdirs
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.languages import find_language
 from wlk_core.options import AUTO, OptionValues, parse_pairs
+from wlk_live.whisperlivekit import answered_backend, check_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,8 +93,8 @@ def choose_settings(
     """
     config = read_config()
     chosen_backend = _choose("backend", backend, config)
-    with _errors_from(chosen_backend.origin):
-        name = chosen_backend.value
+    name = chosen_backend.value
+    with _errors_from(chosen_backend.origin), answered_backend(name):
         spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
     # A model set with less precedence than the backend was meant for another backend.
@@ -167,13 +168,16 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     path = config_path()
     typed: Any = value
     if tables:
-        values = registry.spec(tables[1]).split_options({name: value})
+        spec = registry.spec(tables[1])
+        check_option(spec, name)
+        values = spec.split_options({name: value})
         typed = (values.backend | values.stream)[name]
         typed = value if typed is None else typed  # keeps "auto": TOML has no null
     elif not value:
         raise OptionError(f"{key} needs a value; remove the line from {path}")
     elif key == "backend":
-        registry.spec(value)
+        with answered_backend(value):
+            registry.spec(value)
     read_config()  # raises if the file is invalid, which leaves it unchanged
     document: Any = tomlkit.parse(_read_text(path))
     table = document
@@ -227,6 +231,7 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
         if name == "policy" or is_void:
             continue
         with _errors_from(setting.origin):
+            check_option(spec, name)
             spec.split_options(chosen_policy | {name: setting.value})
         values[name] = setting.value
     return spec.split_options(values)

@@ -22,6 +22,7 @@ from wlk_core.options import parse_pairs
 from wlk_core.untrusted import printable_formatter
 from wlk_frameworks.servers import is_loopback
 from wlk_live.cli.options import model_option, pairs_option, translator_options
+from wlk_live.whisperlivekit import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,7 +60,10 @@ def _parse_listens(
     return ports
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(
+    cls=Command,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65_535), metavar="N", default=8000, help="Port; 0 picks one."

@@ -16,11 +16,12 @@ from wlk_core.options import OptionValues
 from wlk_live.cli.options import Choice, caption_options, choose, diarizer_options, stream_options
 from wlk_live.cli.plan import STYLES, SUFFIXES, Job, Target, check_target, plan_outputs
 from wlk_live.config import Settings, choose_settings
+from wlk_live.whisperlivekit import Command
 
 SAMPLE = Path(__file__).with_name("demo.flac")  #: spoken English digits
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @diarizer_options
 @stream_options
@@ -64,7 +65,7 @@ def transcribe(
     return transcribe_all(choice, jobs, chunk_seconds=chunk_seconds, is_realtime=realtime)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
 @click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
 @click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")

@@ -23,5 +23,6 @@ from wlk_live.session import Translation as Translation
 from wlk_live.session import astream as astream
 from wlk_live.session import stream as stream
 from wlk_live.session import transcribe as transcribe
+from wlk_live.session import transcribe_many as transcribe_many
 from wlk_live.vad import GateParameters as GateParameters
 from wlk_live.vad import silence_gate as silence_gate

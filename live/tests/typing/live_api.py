@@ -37,6 +37,7 @@ from wlk_live import (
     silence_gate,
     stream,
     transcribe,
+    transcribe_many,
 )
 
 if TYPE_CHECKING:
@@ -102,6 +103,12 @@ def a_recording(backend: Backend, samples: NDArray[np.float32]) -> str:
     assert_type(result.segments[0], Segment)
     assert_type(result.to_srt(), str)
     return transcribe(backend, samples, sample_rate=48_000).text
+
+
+def recordings(backend: Backend, paths: Iterable[str]) -> list[str]:
+    """Transcribe many files; an error takes the place of a transcription."""
+    results = transcribe_many(backend, paths, language="en")
+    return [str(each) if isinstance(each, Exception) else each.text for each in results]
 
 
 def a_session(backend: Backend, chunks: Iterable[bytes]) -> list[Event]:

@@ -16,9 +16,10 @@ from wlk_live.session.events import SilenceSpan as SilenceSpan
 from wlk_live.session.events import SpeakerTurn as SpeakerTurn
 from wlk_live.session.events import SpeechStarted as SpeechStarted
 from wlk_live.session.events import Translation as Translation
+from wlk_live.session.recordings import Transcription as Transcription
+from wlk_live.session.recordings import transcribe as transcribe
+from wlk_live.session.recordings import transcribe_many as transcribe_many
 from wlk_live.session.session import Session as Session
+from wlk_live.session.streams import astream as astream
+from wlk_live.session.streams import stream as stream
 from wlk_live.session.timeline import Timeline as Timeline
-from wlk_live.session.transcription import Transcription as Transcription
-from wlk_live.session.transcription import astream as astream
-from wlk_live.session.transcription import stream as stream
-from wlk_live.session.transcription import transcribe as transcribe

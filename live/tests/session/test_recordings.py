@@ -1,10 +1,12 @@
-"""Transcribe whole recordings."""
+"""Transcribe whole recordings, one or many at a time."""
 
 from __future__ import annotations
 
 import io
+from threading import Barrier
 import wave
 
+import attrs
 import numpy as np
 import pytest
 from session_events import BackendOf
@@ -14,7 +16,7 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core import AudioFormatError, OptionError
 from wlk_core.tokens import ASRToken, Silence, SpeakerSpan
 from wlk_live.captions.segments import Segment, segments_from_tokens
-from wlk_live.session import Transcription, transcribe
+from wlk_live.session import Transcription, transcribe, transcribe_many
 from wlk_live.vad import GateParameters
 
 
@@ -159,3 +161,83 @@ def test_a_diarizer_adds_speakers_and_changes_no_word(open_coded, speech):
     )
     assert "Ann: " in results[0].to_srt(speaker_names=["Ann"])
     assert not diarizer.is_closed
+
+
+class Batching(BackendOf):
+    """Opens a stream for each recording, and declares that two are batched."""
+
+    spec = attrs.evolve(BackendOf.spec, capabilities={"batching"}, max_concurrent_calls=2)
+
+
+def test_many_recordings_give_what_each_gives_alone(open_coded, speech):
+    """The results come in the order of the recordings, however long each takes."""
+    audios = [speech, speech[:40_000], np.zeros(0, np.float32), speech[:80_000]]
+    alone = [run(open_coded(), audio, vad=False) for audio in audios]
+
+    for backend in (Batching(open_coded), BackendOf(open_coded)):
+        assert list(transcribe_many(backend, iter(audios), vad=False)) == alone
+
+
+def test_a_recording_that_fails_costs_no_other(open_coded, speech, tmp_path):
+    """Its error stands in its place."""
+    missing = tmp_path / "missing.wav"
+    audios = [speech, missing, speech.astype(np.float64), speech]
+    first, second, third, last = transcribe_many(Batching(open_coded), audios, vad=False)
+
+    assert first == last == run(open_coded(), speech, vad=False)
+    assert isinstance(second, FileNotFoundError)
+    assert isinstance(third, AudioFormatError)
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Batching, 2), (BackendOf, 1)], ids=["two", "one"])
+def test_as_many_streams_are_open_as_the_backend_batches(open_coded, speech, kind, most):
+    """An engine without batching has one at a time: its calls would only wait for each other."""
+    together = Barrier(most)  # which opens for this many threads only
+
+    def open_together():
+        together.wait(timeout=60)
+        return open_coded()
+
+    results = list(transcribe_many(kind(open_together), [speech] * 4, vad=False))
+
+    assert [result.text for result in results] == [results[0].text] * 4
+
+
+def test_closing_it_stops_the_recordings_in_progress(open_coded, speech, monkeypatch):
+    """A program that leaves the loop does not wait for an hour of audio."""
+
+    def endless(_path):
+        while True:
+            yield np.zeros(16_000, np.float32)
+
+    monkeypatch.setattr("wlk_live.session.recordings.decode_file", endless)
+    results = transcribe_many(Batching(open_coded), [speech, "endless.wav"], vad=False)
+
+    assert next(results).text
+    results.close()
+
+
+def test_each_recording_in_progress_has_a_diarizer_of_its_own(open_coded, speech):
+    """They are opened when they are needed and closed at the end."""
+    opened = []
+
+    def open_diarizer():
+        opened.append(ScriptedDiarizer([SpeakerSpan("ann", 0.0, 60.0)]))
+        return opened[-1]
+
+    results = list(
+        transcribe_many(Batching(open_coded), [speech] * 5, vad=False, open_diarizer=open_diarizer)
+    )
+
+    assert {word.speaker for result in results for word in result.words} == {"ann"}
+    assert 1 <= len(opened) <= 2
+    assert all(diarizer.is_closed for diarizer in opened)
+
+
+def test_what_would_fail_for_every_recording_is_raised(open_coded, speech):
+    """A wrong option, and one recording in place of a list."""
+    with pytest.raises(OptionError, match="chunk_seconds"):
+        list(transcribe_many(Batching(open_coded), [speech], chunk_seconds=0))
+    for one in ("talk.wav", speech):
+        with pytest.raises(AudioFormatError, match="call transcribe for it"):
+            list(transcribe_many(Batching(open_coded), one))

@@ -1,31 +1,24 @@
-"""Transcribe a recording in one call, or live audio as events, with or without asyncio."""
+"""Transcribe chunks of audio as they come and yield events, with or without asyncio."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 import logging
-import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
 import numpy as np
 
-from wlk_core.audio import sealed, valid_copy, validate_audio
+from wlk_core.audio import sealed, valid_copy
 from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
-from wlk_live.audio.decode import decode_file
 from wlk_live.audio.pcm import Chunker, rechunk, require_rate
-from wlk_live.captions.segments import Layout, Segment, segments_from_tokens, srt_text, vtt_text
-from wlk_live.records import round_seconds, segment_record, span_record, token_record
 from wlk_live.session.driver import Driver, reading
-from wlk_live.session.events import End, Event, Failure, SilenceSpan
-from wlk_live.session.inbox import MAX_PIECE
+from wlk_live.session.events import End, Event, Failure
 from wlk_live.session.session import Session
-from wlk_live.session.timeline import Timeline
 from wlk_live.vad import silence_gate
 
 if TYPE_CHECKING:
@@ -44,159 +37,11 @@ if TYPE_CHECKING:
     from wlk_core.annotators import Diarizer
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.tokens import ASRToken, Silence
-    from wlk_live.audio.decode import AudioPath
     from wlk_live.vad import GateParameters
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-
-@attrs.frozen(kw_only=True)
-class Transcription:
-    """The transcript of a whole recording."""
-
-    text: str  #: without white space at its ends
-    words: tuple[ASRToken, ...]  #: the committed tokens, each with its own spacing
-    segments: tuple[Segment, ...]  #: the words as captions
-    silences: tuple[Silence, ...]  #: the pauses that were left out; empty with ``vad=False``
-    language: str | None  #: detected for most words, else the one that was requested, else None
-    duration: float  #: the length of the audio in seconds
-
-    def to_srt(
-        self, *, max_line_width: int = 42, max_lines: int = 2, speaker_names: Sequence[str] = ()
-    ) -> str:
-        """
-        Return the content of a SubRip file, in captions of *max_lines* lines.
-
-        A wide character takes two of the *max_line_width* columns.  *speaker_names* stand in place
-        of "Speaker 1", "Speaker 2" and so on.
-        """
-        layout = Layout(
-            max_line_width=max_line_width, max_lines=max_lines, speaker_names=speaker_names
-        )
-        return srt_text(self.words, layout, language=self.language)
-
-    def to_vtt(
-        self, *, max_line_width: int = 42, max_lines: int = 2, speaker_names: Sequence[str] = ()
-    ) -> str:
-        """Return the content of a WebVTT file; the arguments are those of `to_srt`."""
-        layout = Layout(
-            max_line_width=max_line_width, max_lines=max_lines, speaker_names=speaker_names
-        )
-        return vtt_text(self.words, layout, language=self.language)
-
-    def to_dict(self, *, speaker_names: Sequence[str] = ()) -> dict[str, Any]:
-        """
-        Return plain data for JSON.
-
-        The fields are those of ``wlk-core transcribe --format json`` without `file`, `backend`,
-        `model` and `stats`.  *speaker_names* are as in `to_srt`.
-        """
-        names = Layout(speaker_names=speaker_names).speaker_names
-        return {
-            "language": self.language,
-            "duration": round_seconds(self.duration),
-            "text": self.text,
-            "tokens": [token_record(token, names) for token in self.words],
-            "segments": [segment_record(segment, names) for segment in self.segments],
-            "silences": [span_record(silence) for silence in self.silences],
-        }
-
-
-def transcribe(
-    backend: Backend,
-    audio: AudioPath | NDArray[np.float32],
-    *,
-    language: str | None = None,
-    task: str = "transcribe",
-    vad: bool | GateParameters = True,
-    chunk_seconds: float = 1.0,
-    sample_rate: int | None = None,
-    diarizer: Diarizer | None = None,
-    **options: Any,
-) -> Transcription:
-    """
-    Transcribe a whole recording.
-
-    Args:
-        backend: a loaded model.
-        audio: a file of any format that FFmpeg reads, "-" for standard input, a binary file
-            object, the bytes of a file, or float32[n].
-        language: a code that the spec declares; None to detect it.
-        task: "transcribe" or "translate".
-        vad: leave pauses out, because models invent words in silence; GateParameters choose
-            when speech begins and ends.
-        chunk_seconds: how much audio the model is given at a time.
-        sample_rate: samples a second of an array, by default 16,000; a file states its own.
-        diarizer: finds the speaker of each word; the words are those without it.  It is reset
-            first, so that it can be used for one recording after another.  The caller closes it.
-        options: the spec's options of scope "stream".  If they include neither a policy nor an
-            option of one, the backend's policy for recordings is used, if it has one.
-
-    Raises:
-        AudioFormatError: the audio is not what `decode_file` or a stream accepts, or is damaged.
-        OSError: the file cannot be read.
-        BackendError: the engine failed for good.
-        OptionError: an option is unknown or unsupported, `chunk_seconds` is not above 0, or
-            `sample_rate` is given for a file.
-
-    """
-    options = backend.spec.recording_options(options)
-    pieces: Generator[NDArray[np.float32]]
-    if isinstance(audio, np.ndarray):
-        validate_audio(audio)  # all of it, before the model runs
-        # Copied piece by piece, because a copy of the whole recording could take gigabytes.
-        pieces = (
-            sealed(np.array(audio[start : start + MAX_PIECE]))
-            for start in range(0, len(audio), MAX_PIECE)
-        )
-    elif not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
-        audio, "read"
-    ):
-        raise AudioFormatError(
-            f"expected a path, a binary file or a numpy array, got {type(audio).__name__}; "
-            "convert samples with numpy.asarray(samples, dtype='float32')"
-        )
-    elif sample_rate is not None:
-        raise OptionError("`sample_rate` is only for arrays; a file states its own: leave it out")
-    else:
-        pieces = (sealed(piece) for piece in decode_file(audio))  # validated by the decoder
-    events = stream(
-        backend,
-        pieces,
-        language=language,
-        task=task,
-        vad=vad,
-        chunk_seconds=chunk_seconds,
-        sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
-        diarizer=diarizer,
-        **options,
-    )
-    timeline = Timeline()
-    silences: list[Silence] = []
-    duration = 0.0
-    with closing(pieces), closing(events):
-        if diarizer is not None:
-            diarizer.reset()
-        for event in events:
-            timeline.add(event)
-            if isinstance(event, SilenceSpan):
-                silences.append(event.silence)
-            elif isinstance(event, End):
-                duration = event.audio_time
-    words = timeline.tokens
-    detected = [word.detected_language for word in words if word.detected_language]
-    spoken = Counter(detected).most_common(1)[0][0] if detected else language
-    return Transcription(
-        text="".join(word.text for word in words).strip(),
-        words=tuple(words),
-        segments=segments_from_tokens(words, language=spoken),
-        silences=tuple(silences),
-        language=spoken,
-        duration=duration,
-    )
 
 
 def stream(

@@ -1,4 +1,4 @@
-"""What flags and backends of whisperlivekit 0.2.26 are called here, for those who still type them."""
+"""What the flags and backends of whisperlivekit 0.2.26 are called here."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ from wlk_live.whisperlivekit import table
         (["--warmup-file", "x.wav"], "--warmup-file of whisperlivekit is not here: every server "),
         (
             ["--no-vad", "--language=en", "--beams=2", "--lan", "en"],
-            "--beams of whisperlivekit is here: --option beam_size=N. "
-            "--lan of whisperlivekit is here: --language (see: ",
+            "is here: --option beam_size=N. --lan of whisperlivekit is here: --language (see: ",
         ),
     ],
 )

@@ -122,6 +122,17 @@ def test_a_checkpoint_has_heads_of_its_own(text, row, chance, tmp_path):
     assert (heads.row, heads.chance) == (row, chance)
 
 
+def test_a_file_without_sizes_has_those_of_the_decoder(tmp_path):
+    """Other files of whisperlivekit list the heads alone; each is checked against the decoder."""
+    file = tmp_path / "heads.json"
+    file.write_text('{"alignment_heads_compact": [[2, 1], [0, 3]]}', encoding="utf-8")
+    found = find_heads(str(file), tmp_path, name="mine", layers=3, heads=4)
+
+    assert (found.pairs, found.layers, found.heads) == (((0, 3), (2, 1)), 3, 4)
+    with pytest.raises(OptionError, match=r"the head 2\.1, but its decoder has layers 0 to 1"):
+        find_heads(str(file), tmp_path, name="mine", layers=2, heads=4)
+
+
 @pytest.mark.parametrize(
     ("width", "layers", "model"),
     [(1024, 28, SMALL), (2048, 28, LARGE), (1024, 4, None), (1, 28, None)],

@@ -86,9 +86,13 @@ class AlignmentHeads:
         return tuple(sorted((head.layer, head.head) for head in self.best))
 
     @classmethod
-    def from_json(cls, content: bytes, *, name: str) -> AlignmentHeads:
+    def from_json(
+        cls, content: bytes, *, name: str, sizes: tuple[int, int] | None = None
+    ) -> AlignmentHeads:
         """
         Parse a heads file, written by this program or by whisperlivekit.
+
+        *sizes* are the layers and heads of the decoder, for files of whisperlivekit without them.
 
         Raises:
             OptionError: it is damaged or contradicts itself; the message begins with *name*.
@@ -98,7 +102,9 @@ class AlignmentHeads:
         schema: Any = _Compact if "alignment_heads_compact" in table else cls
         parse_json(content, schema, name=name, remedy=_REMEDY, error=OptionError)
         parsed = convert(table, schema)
-        heads: AlignmentHeads = parsed.heads() if isinstance(parsed, _Compact) else parsed
+        heads: AlignmentHeads = (
+            parsed.heads(name, sizes) if isinstance(parsed, _Compact) else parsed
+        )
         heads.check(name)
         return heads
 
@@ -128,17 +134,22 @@ class _Compact(Struct):
     """A whisperlivekit heads file; its heads attend at the step whose input is the token."""
 
     alignment_heads_compact: Annotated[list[tuple[Index, Index]], Meta(min_length=1)]
-    num_layers: Index
-    num_heads: Index
+    num_layers: Index | None = None
+    num_heads: Index | None = None
     model: str = ""
 
-    def heads(self) -> AlignmentHeads:
+    def heads(self, name: str, sizes: tuple[int, int] | None) -> AlignmentHeads:
         """Return the best MAX_COMPACT heads; the file lists all but the worst of the model."""
+        layers, heads = sizes or (None, None)
+        layers = layers if self.num_layers is None else self.num_layers
+        heads = heads if self.num_heads is None else self.num_heads
+        if layers is None or heads is None:
+            raise OptionError(f"{name} has no num_layers or num_heads; {_REMEDY}")
         pairs = self.alignment_heads_compact[:MAX_COMPACT]
         return AlignmentHeads(
             model=self.model,
-            layers=self.num_layers,
-            heads=self.num_heads,
+            layers=layers,
+            heads=heads,
             row="self",
             best=tuple(AlignmentHead(layer=layer, head=head) for layer, head in pairs),
         )
@@ -187,7 +198,7 @@ def find_heads(
         raise OptionError(f"{path} cannot be read as a heads file ({error}); {_REMEDY}") from error
     if content is None:
         raise OptionError(f"the heads file {path} does not exist")
-    parsed = AlignmentHeads.from_json(content, name=str(path))
+    parsed = AlignmentHeads.from_json(content, name=str(path), sizes=(layers, heads))
     if (parsed.layers, parsed.heads) != (layers, heads):
         raise OptionError(
             f"{path} holds heads of {parsed.model} with {parsed.layers} layers of {parsed.heads} "

@@ -88,6 +88,20 @@ def test_librispeech_is_read_by_utterance_chapter_and_speaker(tmp_path):
     assert sum(map(len, first.audio())) == round(1.5 * 16_000) == round(first.seconds * 16_000)
 
 
+def test_utterances_without_a_recording_are_left_out_and_named(tmp_path, caplog):
+    """A warning counts them; their speakers and chapters stay as they are."""
+    folder = librispeech_folder(tmp_path / "clean", UTTERANCES)
+    for name in ("61-7-0001", "121-9-0000"):
+        next(folder.rglob(f"{name}.flac")).unlink()
+    dataset = load_dataset(f"librispeech:{folder}")
+
+    assert [sample.id for sample in dataset.samples] == ["61-7-0000", "61-8-0000", "121-9-0001"]
+    assert dataset.missing == ("61-7-0001", "121-9-0000")
+    assert [line.getMessage() for line in caplog.records] == [
+        f"2 of 5 recordings are missing below {folder} and left out, 61-7-0001 first"
+    ]
+
+
 def test_word_times_move_with_their_chapter_and_gaps_can_be_silences():
     """Times count from the start of the stream; a reported pause is as long as the zeros."""
     samples = [sample("a"), sample("b")]
@@ -108,6 +122,16 @@ def test_a_manifest_lists_recordings_and_word_times(tmp_path):
     assert np.array_equal(np.concatenate(list(truth.audio())), np.concatenate(list(first.audio())))
 
 
+def test_words_of_a_manifest_may_be_objects(tmp_path):
+    """So a manifest for finding alignment heads can be measured on, too."""
+    write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
+    path = tmp_path / "list.jsonl"
+    path.write_text('{"audio": "a.wav", "words": [{"text": "so", "start": 0, "end": 0.01}]}\n')
+
+    reference = load_dataset(f"manifest:{path}").samples[0].reference
+    assert reference.words == (ReferenceWord("so", 0.0, 0.01),)
+
+
 def test_the_text_of_a_manifest_may_be_its_words(tmp_path):
     """Without "text" the words are joined."""
     write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
@@ -124,10 +148,11 @@ def test_the_text_of_a_manifest_may_be_its_words(tmp_path):
         ('{"text": "x"}', "in line 1 of"),
         ('{"audio": "gone.wav", "text": "x"}', "expected the recording .*gone.wav"),
         ('{"audio": "a.wav", "words": [["x", 2, 1]]}', "expected 0 <= start <= end"),
+        ('{"audio": "a.wav", "words": [{"text": "x", "start": 0}]}', 'expected "words" as'),
         ("", "expected recordings in .*, got none"),
         ('{"audio": "a.wav"}\n{"audio": "a.wav"}', "got 'a' twice"),
     ],
-    ids=["no-json", "no-audio", "no-file", "backward-word", "empty", "one-name-twice"],
+    ids=["no-json", "no-audio", "no-file", "backward-word", "no-end", "empty", "one-name-twice"],
 )
 def test_an_invalid_line_is_named(tmp_path, line, message):
     """The message states the line, what was expected and what was found."""

@@ -46,6 +46,18 @@ def test_a_perfect_backend_has_no_errors_and_its_result_names_its_conditions(tmp
     assert read_result(tmp_path) == json.loads(json.dumps(result))
 
 
+def test_a_result_names_missing_recordings_and_what_auto_stood_for(tmp_path, monkeypatch):
+    """Facts of the engine are kept when a finished run is repeated without loading it."""
+    backend = ScriptedBackend()
+    monkeypatch.setattr(type(backend.engine), "facts", {"alignment_heads": 20}, raising=False)
+    dataset = attrs.evolve(coded_dataset(1), missing=("sample-9",))
+    first = measured(tmp_path, dataset=dataset, backend=backend)
+    again = measured(tmp_path, dataset=dataset)
+
+    assert first["missing"] == ["sample-9"]
+    assert first["engine"] == again["engine"] == {"alignment_heads": 20}
+
+
 def test_a_log_has_everything_its_score_needs(tmp_path):
     """Scoring the file again gives the same figures, to the last digit."""
     result = measured(tmp_path, count=1)

@@ -126,9 +126,9 @@ def compare(a: Path, b: Path) -> None:
 def plot(files: tuple[Path, ...], output: Path) -> None:
     """Plot results: error against cost, latency, and cost over the stream."""
     from wlk_bench.plots import draw  # noqa: PLC0415 -- imports numpy
-    from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
+    from wlk_bench.results import read_results  # noqa: PLC0415 -- as above
 
-    figure = draw([read_result(file) for file in files])
+    figure = draw([result for file in files for result in read_results(file)])
     try:
         figure.savefig(output, dpi=180, bbox_inches="tight")
     except ValueError as error:  # not the suffix of an image format

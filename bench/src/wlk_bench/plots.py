@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_bench.compare import differences
 from wlk_bench.report import title
+from wlk_bench.whisperlivekit import DATA as WHISPERLIVEKIT_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,18 +19,24 @@ def draw(results: Sequence[dict[str, Any]]) -> Figure:
     """
     Return a figure of *results*: error against cost, latency, and cost over a stream.
 
-    In the first panel, results that are not comparable with the first one have hollow markers, and
-    the legend gives the reason.
+    The latter two are left out if no result has their figures.  In the first panel, results that
+    are not comparable with the first one of this program have hollow markers, and the legend gives
+    the reason.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 -- half a second
 
-    figure = Figure(figsize=(15, 4.8), layout="constrained")
-    cost, latency, time = figure.subplots(1, 3)
-    _error_against_cost(cost, results)
-    _latencies(latency, results)
-    _cost_over_time(time, results)
+    panels = [_error_against_cost]
+    samples = [sample for result in results for sample in result["samples"]]
+    if any(sample["emission_unaware"] for sample in samples):
+        panels.append(_latencies)
+    if any(sample["windows"] for sample in samples):
+        panels.append(_cost_over_time)
+    figure = Figure(figsize=(5 * len(panels), 4.8), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for panel, place in zip(panels, axes, strict=True):
+        panel(place, results)
     figure.legend(
-        *cost.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
     )
     return figure
 
@@ -38,6 +45,7 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
     axes.axvline(1.0, color="0.4", linestyle="--", linewidth=1)
     axes.annotate("real time", (1.0, 0.98), xycoords=("data", "axes fraction"), rotation=90,
                   ha="right", va="top", color="0.4", fontsize=8)  # fmt: skip
+    own = [r for r in results if r["setup"]["data"] != WHISPERLIVEKIT_DATA]
     for index, result in enumerate(results):
         wer, rtf = result["summary"]["wer"], result["summary"]["real_time"]["rtf"]
         if wer["rate"] is None or rtf is None:
@@ -47,7 +55,7 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
         bars = None
         if wer["low"] is not None:
             bars = [[max(0.0, rate - 100 * wer["low"])], [max(0.0, 100 * wer["high"] - rate)]]
-        reasons = differences(results[0], result)
+        reasons = differences(own[0], result) if own else ["measured by whisperlivekit"]
         axes.errorbar(
             [rtf],
             [rate],

@@ -90,6 +90,9 @@ def _quality(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "CER [95 %]", percent(summary["cer"])
     yield "WER without normalising", None if raw is None else f"{100 * raw:.2f} %"
     yield "samples without errors", str(summary["perfect_samples"])
+    if spread := summary["sample_wer"]:
+        shown = ", ".join(f"{name} {100 * rate:.1f} %" for name, rate in spread.items())
+        yield "WER of a sample", shown
 
 
 def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:

@@ -70,11 +70,13 @@ def run_benchmark(
             keep(read_log(path))
     remaining = [sample for sample in dataset.samples if sample.id not in scores]
     session = None
+    stated = output / "engine.json"
     if remaining:
         began = perf_counter()
         with open_backend() as backend:
             backend.warmup()
             loaded = perf_counter()
+            stated.write_text(json.dumps(_engine_facts(backend)) + "\n", encoding="utf-8")
             for log in _recorded(backend, remaining, config, timer):
                 write_log(paths[log.header.audio], log)
                 keep(log)
@@ -89,7 +91,13 @@ def run_benchmark(
             "audio_per_second": audio_seconds / elapsed if elapsed > 0 else None,
         }
     ordered = [scores[sample.id] for sample in dataset.samples]
-    result = build_result(config, ordered, session=session)
+    result = build_result(
+        config,
+        ordered,
+        session=session,
+        engine=_read_json(stated, "the facts of an engine") if stated.exists() else None,
+        missing=dataset.missing,
+    )
     text = json.dumps(result, ensure_ascii=False) + "\n"
     (output / "result.json").write_text(text, encoding="utf-8")
     return result
@@ -102,18 +110,28 @@ def _claim(output: Path, config: RunConfig) -> None:
     if not path.exists():
         path.write_text(json.dumps(current, indent=2) + "\n", encoding="utf-8")
         return
-    try:
-        earlier = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ResultError(
-            f"expected a setup in {path}, got invalid JSON ({error}); choose another --output"
-        ) from error
+    earlier = _read_json(path, "a setup")
     for key in sorted(current.keys() | earlier.keys()):
         if current.get(key) != earlier.get(key):
             raise ResultError(
                 f"expected a run of the same setup in {output}, got {key} "
                 f"{earlier.get(key)!r} there and {current.get(key)!r} here; choose another --output"
             )
+
+
+def _engine_facts(backend: Backend) -> dict[str, Any]:
+    """Return `engine.facts`, which an engine may have: plain values that its options imply."""
+    return dict(getattr(getattr(backend, "engine", None), "facts", {}))
+
+
+def _read_json(path: Path, expected: str) -> dict[str, Any]:
+    try:
+        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultError(
+            f"expected {expected} in {path}, got invalid JSON ({error}); choose another --output"
+        ) from error
+    return table
 
 
 def _log_path(output: Path, sample: Sample) -> Path:

@@ -38,6 +38,13 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "cer": _rate([score.characters for score in scores], [s.character_blocks for s in scores]),
         "wer_raw": ErrorCounts.total(score.words_raw for score in scores).rate,
         "cer_raw": ErrorCounts.total(score.characters_raw for score in scores).rate,
+        # Of samples, not of the corpus: whether the errors are in a few of them.
+        "sample_wer": Distribution.figures(
+            (score.words.rate for score in scores if score.words.rate is not None),
+            "p50",
+            "p90",
+            "p95",
+        ),
         "perfect_samples": sum(score.words.errors == 0 for score in scores),
         "real_time": _real_time(scores),
         "latency": _latency(scores),

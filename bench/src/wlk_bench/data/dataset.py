@@ -25,7 +25,7 @@ class Dataset:
     Samples, and the normaliser with which their text is compared.
 
     `name` identifies the streams: results with the same name and mode have the same streams, and
-    only such results are comparable.
+    only such results are comparable.  `missing` are the names of recordings that were not found.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Dataset:
     samples: tuple[Sample, ...]
     language: str | None
     normaliser: str
+    missing: tuple[str, ...] = ()
 
 
 def load_dataset(
@@ -52,6 +53,7 @@ def load_dataset(
     kind, _, path = text.partition(":")
     language: str | None = "en"
     normaliser = "basic"
+    missing: tuple[str, ...] = ()
     if kind == "digits" and not path:
         # The English normaliser would turn "four two" into "42".
         samples, name = digits(), "digits"
@@ -60,7 +62,8 @@ def load_dataset(
         mode = "chapter"
     elif kind == "librispeech" and path:
         folder = Path(path).expanduser()
-        samples, name = librispeech(folder), f"librispeech:{folder.resolve().name}"
+        samples, missing = librispeech(folder)
+        name = f"librispeech:{folder.resolve().name}"
         normaliser = "english"
     elif kind == "manifest" and path:
         file = Path(path).expanduser()
@@ -84,6 +87,7 @@ def load_dataset(
         samples=chosen,
         language=language,
         normaliser=normaliser,
+        missing=missing,
     )
 
 

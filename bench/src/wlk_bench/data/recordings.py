@@ -7,7 +7,8 @@ manifest is JSON lines, one recording each:
     {"audio": "talk.flac", "text": "one two", "words": [["one", 0.31, 0.48], ...]}
 
 `audio` is relative to the manifest; `words` (text, start, end in seconds), `id`, `group`
-(recordings of one chapter) and `speaker` are optional.  Annotators are compared with `turns`
+(recordings of one chapter) and `speaker` are optional.  A word may also be an object with `text`,
+`start` and `end`, as in manifests of wlk-qwen3-simul.  Annotators are compared with `turns`
 (speaker, start, end), `ends` (by default the ends of the turns) and `translation`.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import partial
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 from wlk_bench.data.sample import Sample
@@ -28,28 +30,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 _SHAPE = '{"audio": "file", "text": "words"}'
 _ROUNDING = 0.1  # seconds that the last end may exceed the length of the audio
 
 
-def librispeech(directory: Path) -> tuple[Sample, ...]:
+def librispeech(directory: Path) -> tuple[tuple[Sample, ...], tuple[str, ...]]:
     """
-    Return the utterances below *directory*, by speaker, chapter and number.
+    Return the utterances below *directory*, by speaker, chapter and number, and what is missing.
+
+    The latter are the names of utterances with a transcript and no recording, as in an archive that
+    was unpacked in part; a warning counts them.
 
     Raises:
         DataError: there are no utterances.
-        OSError: a recording is missing.
 
     """
     transcripts = sorted(directory.rglob("*.trans.txt"), key=_chapter_number)
-    samples = [sample for path in transcripts for sample in _chapter(path)]
+    listed = [utterance for path in transcripts for utterance in _chapter(path)]
+    missing = tuple(path.stem for path, _ in listed if not path.is_file())
+    samples = [_utterance(path, text) for path, text in listed if path.stem not in set(missing)]
+    if samples and missing:
+        logger.warning(
+            "%d of %d recordings are missing below %s and left out, %s first",
+            len(missing),
+            len(listed),
+            directory,
+            missing[0],
+        )
     if not samples:
         raise DataError(
-            f"expected LibriSpeech transcripts (*.trans.txt) below {directory}, got none; "
-            "unpack a set from https://www.openslr.org/12 and name its folder, such as "
-            "LibriSpeech/test-clean"
+            "expected LibriSpeech transcripts (*.trans.txt) and their recordings below "
+            f"{directory}, got none; unpack a set from https://www.openslr.org/12 and name its "
+            "folder, such as LibriSpeech/test-clean"
         )
-    return tuple(samples)
+    return tuple(samples), missing
 
 
 def _chapter_number(transcript: Path) -> tuple[int, ...]:
@@ -57,26 +73,23 @@ def _chapter_number(transcript: Path) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else 0 for part in parts)
 
 
-def _chapter(transcript: Path) -> list[Sample]:
-    samples: list[Sample] = []
-    for line in transcript.read_text(encoding="utf-8").splitlines():
-        name, _, text = line.partition(" ")
-        if not name:
-            continue
-        path = transcript.with_name(f"{name}.flac")
-        speaker, _, rest = name.partition("-")
-        chapter = rest.partition("-")[0]
-        samples.append(
-            Sample(
-                id=name,
-                audio=partial(decode_file, path),
-                seconds=_seconds(path),
-                reference=Reference(text=text.strip()),
-                group=f"{speaker}-{chapter}",
-                speaker=speaker,
-            )
-        )
-    return samples
+def _chapter(transcript: Path) -> list[tuple[Path, str]]:
+    """Return the recordings and texts that a transcript lists."""
+    lines = transcript.read_text(encoding="utf-8").splitlines()
+    utterances = [line.partition(" ")[::2] for line in lines]
+    return [(transcript.with_name(f"{name}.flac"), text) for name, text in utterances if name]
+
+
+def _utterance(path: Path, text: str) -> Sample:
+    speaker, _, rest = path.stem.partition("-")
+    return Sample(
+        id=path.stem,
+        audio=partial(decode_file, path),
+        seconds=_seconds(path),
+        reference=Reference(text=text.strip()),
+        group=f"{speaker}-{rest.partition('-')[0]}",
+        speaker=speaker,
+    )
 
 
 def manifest(path: Path) -> tuple[Sample, ...]:
@@ -110,7 +123,7 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         audio = path.parent / entry["audio"]
         spans = entry.get("words") or ()
     with _reading('"words" as [word, start, end] in seconds', where, spans):
-        words = [ReferenceWord(str(word), float(start), float(end)) for word, start, end in spans]
+        words = [_word(span) for span in spans]
     text = str(entry.get("text") or " ".join(word.text for word in words))
     spans = entry.get("turns") or ()
     with _reading('"turns" as [speaker, start, end] in seconds', where, spans):
@@ -134,6 +147,12 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         ends=ends,
         translation=str(entry.get("translation") or ""),
     )
+
+
+def _word(span: Any) -> ReferenceWord:
+    is_table = isinstance(span, dict)
+    word, start, end = (span["text"], span["start"], span["end"]) if is_table else span
+    return ReferenceWord(str(word), float(start), float(end))
 
 
 @contextmanager

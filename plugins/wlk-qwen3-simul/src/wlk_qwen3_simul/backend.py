@@ -80,6 +80,11 @@ def loaded_backend(
         checkpoint=checkpoint,
         by_self=alignment.row == "self",
         has_known_heads=known is not None,
+        facts={
+            "alignment_heads": len(alignment.best),
+            "alignment_heads_model": alignment.model,
+            "alignment_heads_source": alignment.source,
+        },
     )
     return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wlk_qwen3_simul.checkpoint import Checkpoint
     from wlk_qwen3_simul.engine.network import Network
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
@@ -35,6 +37,7 @@ class Engine:
         by_self: whether the alignment heads attend to a token's audio at the step whose input is
             the token; otherwise they do so at the step that predicts it.
         has_known_heads: whether the alignment heads were found in this model.
+        facts: what a result of wlk-bench records about the loaded model.
 
     Raises:
         ModelNotFoundError: the tokenizer has ids that the network has no embedding for.
@@ -46,6 +49,7 @@ class Engine:
     checkpoint: Checkpoint
     by_self: bool = False
     has_known_heads: bool = True
+    facts: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         highest, rows = self.vocabulary.highest_id, self.network.vocabulary_size

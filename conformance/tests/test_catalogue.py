@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+import gc
+import logging
 import os
 from pathlib import Path
+import random
+import signal
+import socket
+import sys
 
 from faulty_backends.base import FaultyCase, broken_rules, faulty_cases
 from faulty_backends.sharing import BATCHING, BatchingBackend
@@ -14,7 +20,7 @@ from wlk_conformance.rules import rule_tests
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.scripted.backend import load
 from wlk_conformance.sessions import monitor, play
-from wlk_conformance.suite import BackendConformance, life_cycle, scenes
+from wlk_conformance.suite import BackendConformance, life_cycle, scenes, text
 
 TESTS = Path(__file__).parent
 
@@ -28,6 +34,27 @@ def _prepared(monkeypatch, request):
         monkeypatch.setattr(module, "NO_WAIT", 2.0)
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setattr(text, "SLOW", 1.5)  # seconds, and a faulty backend waits for one
+    if "PKG-06" in request.node.name:
+        request.getfixturevalue("_restored_process")
+
+
+@pytest.fixture(name="_restored_process")
+def _restored(monkeypatch):
+    """Put back after the test what the faults of PKG-06 change."""
+    monkeypatch.chdir(Path.cwd())
+    environment, level = dict(os.environ), logging.getLogger().level
+    timeout, interval = socket.getdefaulttimeout(), sys.getswitchinterval()
+    handler, state = signal.getsignal(signal.SIGUSR1), random.getstate()
+    yield
+    os.environ.clear()
+    os.environ.update(environment)
+    logging.getLogger().setLevel(level)
+    socket.setdefaulttimeout(timeout)
+    sys.setswitchinterval(interval)
+    signal.signal(signal.SIGUSR1, handler)
+    random.setstate(state)
+    gc.enable()
 
 
 def listed(detector):

@@ -29,7 +29,7 @@ def test_the_scripted_backend_keeps_every_rule(judge):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert list(report) == [
         "backend", "distribution", "version", "model", "options", "suite", "verdict", "rules",
-        "summary", "tested", "not_tested",
+        "summary", "tested", "untried", "not_tested",
     ]  # fmt: skip
     assert (
         report["backend"],

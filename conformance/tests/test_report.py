@@ -130,6 +130,7 @@ def test_the_json_document():
         "rules": [{"id": "A-1", "outcome": "fail", "sentence": "It is so.", "detail": "x"}],
         "summary": "NOT COMPLIANT: A-1",
         "tested": 1,
+        "untried": [],
         "not_tested": {"not declared": [], "not selected": [], "not testable": []},
     }
 
@@ -181,3 +182,33 @@ def test_a_newer_test_of_a_known_rule_is_advisory():
 
     assert outcome("pass", "fail") == ["advisory"]
     assert outcome("fail", "fail") == ["fail"]
+
+
+def test_the_policies_and_options_that_were_not_judged_are_named():
+    """The lines before the summary say which policy was judged, and what had one clip or none."""
+    every = report(("A-1", "pass", ""))
+    one = attrs.evolve(
+        every, under_test=attrs.evolve(every.under_test, options={"policy": "alignatt"})
+    )
+
+    assert every.closing(100)[0] == (
+        "  policy local-agreement, and one clip with: policy=alignatt, policy=native, "
+        "policy=long-form,"
+    )
+    assert one.closing(100)[:-1] == [
+        "  policy alignatt, and one clip with: tick_seconds=2.0",
+        "  not tried with another value: policy=local-agreement, policy=native, policy=long-form",
+    ]
+    assert json.loads(one.as_json())["untried"] == [
+        "policy=local-agreement", "policy=native", "policy=long-form",
+    ]  # fmt: skip
+
+
+def test_a_run_that_was_ended_is_not_compliant():
+    """Rules that passed do not make a verdict, and the summary says why there is none."""
+    ended = attrs.evolve(report(("A-1", "pass", ""), ("A-2", "fail", "why")), ended_by="SIGTERM")
+
+    assert (ended.verdict, ended.is_compliant) == ("not compliant", False)
+    assert ended.summary == (
+        "NOT FINISHED: SIGTERM ended the run; 2 of 2 rules were judged, failed: A-2"
+    )

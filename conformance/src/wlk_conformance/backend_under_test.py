@@ -22,7 +22,7 @@ from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
-from wlk_core.options import parse_pairs
+from wlk_core.options import AUTO, parse_pairs
 from wlk_core.registry import Registry
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
+    from wlk_core.options import Option
 
 _T = TypeVar("_T")
 # Models trained on subtitles sometimes write "you" or "Thank you." for audio without speech, which
@@ -87,6 +88,7 @@ class BackendUnderTest:
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
     _opened: ExitStack = attrs.field(factory=ExitStack, init=False)  # streams and other backends
+    _open_backends: list[Backend] = attrs.field(factory=list, init=False)
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     @property
@@ -190,14 +192,59 @@ class BackendUnderTest:
         return self.stream_options.get("policy", next(iter(self.spec.policies), None))
 
     @property
+    def variants(self) -> dict[str, dict[str, Any]]:
+        """Arguments of streams with each other policy, and each option off its default, by name."""
+        variants: dict[str, dict[str, Any]] = {}
+        if "policy" not in self.stream_options:
+            variants = {f"policy={name}": {"policy": name} for name in self.spec.policies[1:]}
+        for option in self._stream_options_left:
+            if (value := off_default(option)) is not None:
+                fits = not option.policies or self.policy in option.policies
+                policy = {} if fits else {"policy": option.policies[0]}
+                variants[f"{option.name}={value}"] = {**policy, option.name: value}
+        return variants
+
+    @property
+    def untried(self) -> list[str]:
+        """The policies that were not chosen, and the options that have no value to try."""
+        policies = [] if "policy" not in self.stream_options else self.spec.policies
+        tried = {name.partition("=")[0] for name in self.variants} | self.options.keys()
+        options = [option.name for option in self.spec.all_options if option.name not in tried]
+        return [
+            *(f"policy={name}" for name in policies if name != self.policy),
+            *(name for name in options if name != "policy"),
+        ]
+
+    @property
+    def _stream_options_left(self) -> list[Option]:
+        """The options of streams that can be varied: not set, and taken by a policy to be run."""
+        policies = {self.policy} if "policy" in self.stream_options else {*self.spec.policies, None}
+        return [
+            option
+            for option in self.spec.all_options
+            if option.scope == "stream"
+            and option.name not in {"policy", *self.options}
+            and (not option.policies or policies & {*option.policies})
+        ]
+
+    @property
     def max_delay(self) -> float | None:
         """The declared delay of that policy, None if none is declared."""
         return self.spec.delay_of(self.policy)
 
     def load_with(self, **changes: Any) -> Backend:
-        """Load the backend with its options and *changes*."""
+        """
+        Load the backend with its options and *changes*.
+
+        One that is already open is a violation of ISO-06, and no other rule is judged with it.
+        """
         with self.calls.recorded("load_backend"):
-            return self.load(self.model, **{**self.backend_options, **changes})
+            backend = self.load(self.model, **{**self.backend_options, **changes})
+        if any(backend is other for other in (self._backend, *self._open_backends)):
+            text = "load() returned a backend that is already open, expected a new one at each call"
+            self.violations.append(Violation("ISO-06", text))
+            raise NotApplicable(f"not judged: {text} (ISO-06)")
+        return backend
 
     def another_backend(self) -> Backend:
         """Load the backend once more, for this rule alone."""
@@ -307,9 +354,11 @@ class BackendUnderTest:
     @contextmanager
     def closing(self, backend: Backend) -> Iterator[Backend]:
         """Close *backend* after the block, ignoring its errors, because LIFE-10 judges them."""
+        self._open_backends.append(backend)
         try:
             yield backend
         finally:
+            self._open_backends.remove(backend)
             with suppress(Exception), self.calls.recorded("close", "the backend"):
                 backend.close()
 
@@ -340,6 +389,24 @@ class BackendUnderTest:
         if self._backend is not None:
             with self.calls.recorded("close", "the backend"):
                 self._backend.close()
+
+
+def off_default(option: Option) -> Any:
+    """Return a value of *option* that is moderate and not its default, None if none is known."""
+    if option.choices:
+        others = (value for value in option.choices if value not in (option.default, AUTO))
+        return next(others, None)
+    if option.type is bool:
+        return not option.default
+    if option.type is str:
+        return None  # a file, a name or a text, whose values only the backend knows
+    known = option.default not in (None, AUTO)
+    value = 2 * option.default if known else 4 * (option.minimum or 1)
+    if option.maximum is not None:
+        value = min(value, option.maximum)
+    if value == option.default:
+        value = option.default / 2 if option.minimum is None else option.minimum
+    return None if value == option.default else option.type(value)
 
 
 def find_backend(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wlk_conformance.scripted import DIGIT_WORDS
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
 NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}
+FEWEST = 4  # words from which a pattern of errors is named
+SMALL = 0.02  # seconds: a median error without a pattern worth naming
+EXPLAINED = 0.34  # share of the median error that an explanation may leave
 CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples
 
 
@@ -148,20 +153,72 @@ def check_times(
     """Assert that each word has one token, at the time when it was spoken."""
     if len(words) != len(tokens):
         raise AssertionError(f"expected {len(words)} tokens, one per word, got {len(tokens)}")
+    pattern = start_pattern(
+        [(word.start + shift, word.end + shift) for word in words],
+        [token.start for token in tokens],
+    )
     for word, token in zip(words, tokens, strict=True):
         error = max(abs(token.start - word.start - shift), abs(token.end - word.end - shift))
         if error > tolerance:
             raise AssertionError(
                 f"{token.text!r} was spoken at {word.start + shift:.3f}-{word.end + shift:.3f} s "
                 f"but its token is at {token.start:.3f}-{token.end:.3f} s "
-                f"({error:.3f} s off, {tolerance:g} s allowed)"
+                f"({error:.3f} s off, {tolerance:g} s allowed)" + (pattern and f"; {pattern}")
             )
 
 
 def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[float]:
     """Return the seconds by which recognised words start late; none for whole recordings."""
+    spoken, starts = recognised_starts(words, tokens)
+    return [start - begin for (begin, _), start in zip(spoken, starts, strict=True)]
+
+
+def recognised_starts(
+    words: Sequence[Word], tokens: Sequence[ASRToken]
+) -> tuple[list[tuple[float, float]], list[float]]:
+    """Return when each recognised word was spoken, and when its token starts; see start_errors."""
     timed, spoken = timed_words(tokens), words_of(words)
     if len(spoken) > len(words):
-        return []
+        return [], []
     pairs = align(spoken, [word for word, _ in timed])
-    return [timed[recognised][1] - words[spoken].start for spoken, recognised in pairs]
+    times = [(words[word].start, words[word].end) for word, _ in pairs]
+    return times, [timed[recognised][1] for _, recognised in pairs]
+
+
+def start_pattern(spoken: Sequence[tuple[float, float]], starts: Sequence[float]) -> str:
+    """
+    Return what explains the errors of *starts* best, "" if they are small or nothing does.
+
+    *spoken* has the true start and end of each word.
+    """
+    if len(starts) < FEWEST:
+        return ""
+    true, found = np.array([start for start, _ in spoken]), np.array(starts)
+    ends = np.array([end for _, end in spoken])
+    errors = found - true
+    offset = float(np.median(errors))
+    # Seconds of pauses before each word, and the times of words that are equally far apart.
+    quiet = np.concatenate([[true[0]], np.maximum(0.0, true[1:] - ends[:-1])]).cumsum()
+    even = np.linspace(true[0], true[-1], len(true))
+    slope, first = np.polyfit(true, errors, 1)
+    guesses = {
+        f"every word starts about {abs(offset):.2f} s too {_side(offset)}: an offset": (
+            errors - offset
+        ),
+        "each word is too early by the pauses before it: audio without speech was left out, and "
+        "its time not added again": errors + quiet,
+        "the words start at equal distances: they are spread evenly over a span, and not where "
+        "the model found them": found - even,
+        f"the error grows by {60 * slope:+.2f} s per minute of audio: a drift, such as a wrong "
+        "length of frames": errors - slope * true - first,
+    }
+    # The first that leaves little is named, because an offset is a drift of zero, for example.
+    typical = float(np.median(np.abs(errors)))
+    for text, rest in guesses.items():
+        if typical > SMALL and float(np.median(np.abs(rest))) <= EXPLAINED * typical:
+            return text
+    return ""
+
+
+def _side(seconds: float) -> str:
+    return "late" if seconds > 0 else "early"

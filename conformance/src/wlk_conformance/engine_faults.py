@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from wlk_core.online.engine_calls import EngineCalls, EngineRun
+    from wlk_core.streaming import Word
 
 
 class EngineFault(RuntimeError):  # noqa: N818 -- a test requested it
@@ -39,7 +40,7 @@ class EngineFaults:
     Inject the faults that a test requests into engine calls, as `EngineCalls.intercept`.
 
     The attributes may be set from any thread and act on the next call; `failing`, `cutting`,
-    `spelling` and `held` set them for a block.
+    `changing` and `held` set them for a block.
     """
 
     def __init__(self, calls: EngineCalls) -> None:
@@ -54,8 +55,10 @@ class EngineFaults:
         self.cut_short: Mapping[int, float] = {}
         self.cut_count = 0  #: answers that were cut; one that cannot be cut stays whole
         self.raised = 0  #: faults; a call that fails in a batch and then alone counts twice
-        self.spell: Callable[[str], str] | None = None  #: gives each word of an answer another text
-        self.answers: list[tuple[str, ...]] = []  #: the texts of each answer that was spelled
+        self.change: Callable[[Word], Word] | None = None  #: changes each word of an answer
+        self.answers: list[tuple[Word, ...]] = []  #: the words of each answer that was changed
+        self.worded = 0  #: answers that were a Hypothesis, whose words are known
+        self.texts: set[str] = set()  #: their words, without spaces around them
         #: Run by the calling thread before the engine, with no lock held; it may wait.
         self.before_call: Callable[[], None] | None = None
         self._counting = threading.Lock()
@@ -110,10 +113,10 @@ class EngineFaults:
         return self._set("before_call", wait, None)
 
     @contextmanager
-    def spelling(self, spell: Callable[[str], str]) -> Iterator[list[tuple[str, ...]]]:
-        """Replace the text of each word of an answer; yields the list of the new texts."""
+    def changing(self, change: Callable[[Word], Word]) -> Iterator[list[tuple[Word, ...]]]:
+        """Replace each word of an answer; yields the list of the answers as they are returned."""
         self.answers = []
-        with self._set("spell", spell, None):
+        with self._set("change", change, None):
             yield self.answers
 
     @contextmanager
@@ -134,7 +137,7 @@ class EngineFaults:
         if not self.calls.is_batching:  # else each call was held by itself
             self.hold()
         self._fail(self.fail_before, run.numbers, when="before")
-        answers = [self._spelled(answer) for answer in run.answer()]
+        answers = [self._changed(answer) for answer in run.answer()]
         self._fail(self.fail_after, run.numbers, when="after")
         if not self.cut_short or len(answers) != len(run.numbers):
             return answers
@@ -150,13 +153,17 @@ class EngineFaults:
                     f"engine call {number} failed on request, {when} the engine ran"
                 )
 
-    def _spelled(self, answer: Any) -> Any:
-        """Return *answer* with its words spelled by `spell`, and note their texts."""
-        if self.spell is None or not isinstance(answer, Hypothesis):
+    def _changed(self, answer: Any) -> Any:
+        """Return *answer* with its words changed by `change`, and note both."""
+        if not isinstance(answer, Hypothesis):
             return answer
-        words = [attrs.evolve(word, text=self.spell(word.text)) for word in answer.words]
-        self.answers.append(tuple(word.text for word in words))
-        return attrs.evolve(answer, words=tuple(words))
+        self.worded += 1
+        self.texts.update(word.text.strip() for word in answer.words)
+        if self.change is None:
+            return answer
+        words = tuple(map(self.change, answer.words))
+        self.answers.append(words)
+        return attrs.evolve(answer, words=words)
 
     def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
         share, has_words = self.cut_short.get(number), isinstance(answer, Hypothesis)

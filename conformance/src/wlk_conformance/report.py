@@ -107,6 +107,7 @@ class Report:
             "rules": [{name: getattr(rule, name) for name in PINNED} for rule in self.rules],
             "summary": self.summary,
             "tested": self.tested,
+            "untried": self.under_test.untried,
             "not_tested": {kind: self.not_tested(kind) for kind in get_args(Absence)},
         }
         return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
@@ -120,14 +121,16 @@ class Report:
         """Return the lines after those of the rules: what was not tested, and the summary."""
         lines: list[str] = []
         for absence, reason in REASONS.items():
-            head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
-            lines += textwrap.wrap(
-                ", ".join(ids),
-                width,
-                initial_indent=head,
-                subsequent_indent=" " * len(head),
-                break_on_hyphens=False,
-            )
+            lines += _wrapped(f"  not tested, {reason}: ", self.not_tested(absence), width)
+        if not self.under_test.part:
+            for head, names in (
+                (
+                    f"  policy {self.under_test.policy}, and one clip with: ",
+                    self.under_test.variants,
+                ),
+                ("  not tried with another value: ", self.under_test.untried),
+            ):
+                lines += _wrapped(head, names, width)
         return [*lines, f"  {self.summary}"]
 
     @property
@@ -168,6 +171,17 @@ class Report:
         if not count:
             return ""
         return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _wrapped(head: str, names: Iterable[str], width: int) -> list[str]:
+    """Return the lines of a list that begins with *head*, none for an empty one."""
+    return textwrap.wrap(
+        ", ".join(names),
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_on_hyphens=False,
+    )
 
 
 def heading(under_test: BackendUnderTest, width: int) -> str:

@@ -69,10 +69,18 @@ class TestOutcome:
 
 
 RULES: dict[str, RuleTest] = {}  #: the first test of each rule, whose sentence is the rule's
+#: The tests whose sentences a monitor finds broken, for rules where that is not the first test.
+MONITORED: dict[str, RuleTest] = {}
 
 
-def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _Test]:
-    """Declare a test of *rule_id*, whose docstring is its sentence; see RuleTest for the rest."""
+def rule(
+    rule_id: str, *causes: str, is_monitored: bool = False, **declaration: Any
+) -> Callable[[_Test], _Test]:
+    """
+    Declare a test of *rule_id*, whose docstring is its sentence; see RuleTest for the rest.
+
+    `is_monitored` means that a monitor finds this sentence broken, and not that of the first test.
+    """
 
     def declare(test: _Test) -> _Test:
         sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
@@ -80,6 +88,8 @@ def rule(rule_id: str, *causes: str, **declaration: Any) -> Callable[[_Test], _T
             id=rule_id, name=test.__name__, sentence=sentence, causes=causes, **declaration
         )
         RULES.setdefault(rule_id, declared)
+        if is_monitored:
+            MONITORED[rule_id] = declared
         cast("Any", test).wlk_rule = declared
         return test
 

@@ -10,9 +10,16 @@ import attrs
 
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
-from wlk_conformance.rules import BY_RULE, RULES, NotApplicable, TestOutcome
+from wlk_conformance.rules import BY_RULE, MONITORED, RULES, NotApplicable, TestOutcome
 from wlk_conformance.sessions.generated_session import Violation
-from wlk_conformance.side_effects import children, end_children, remaining, standard_output
+from wlk_conformance.side_effects import (
+    changed_state,
+    children,
+    end_children,
+    process_state,
+    remaining,
+    standard_output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +67,7 @@ def _run(
 ) -> None:
     """Run *test*, and record what it wrote to standard output and which processes it left."""
     under_test.begin_rule()
-    processes = children()
+    processes, state = children(), process_state()
     with standard_output() as printed:
         try:
             needs_words = "G" not in declared.kinds and "F" not in declared.kinds
@@ -74,6 +81,9 @@ def _run(
             under_test.end_rule()
             under_test.calls.end_fork("a call")
     under_test.violations += under_test.left_behind(printed())
+    if changes := changed_state(state, process_state()):
+        kept = f"a load or a call changed its process: {changes[0]}"
+        under_test.violations.append(Violation("PKG-06", kept))
     under_test.started += [(child, declared) for child in children() - processes]
 
 
@@ -93,7 +103,7 @@ def _findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutc
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a generated session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
-        monitor = attrs.evolve(RULES[rule], name=f"monitor of {rule}")
+        monitor = attrs.evolve(MONITORED.get(rule, RULES[rule]), name=f"monitor of {rule}")
         # What reproduces it is the test or generated session in which a monitor found it, not the
         # rule's own tests.
         reproducer = "" if advice else declared.id

@@ -1,21 +1,29 @@
-"""Side effects of a backend on its process: standard output, child processes and the network."""
+"""Side effects of a backend: standard output, processes, the network, and state of its process."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+import gc
 import io
+import locale
+import logging
 import os
+from pathlib import Path
+import random
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NoReturn
 from unittest import mock
 
+import numpy as np
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 STDOUT = 1  # the file descriptor
 #: Parts of the command lines of processes that Python and its frameworks start once and keep.
@@ -24,7 +32,85 @@ KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resou
 GRACE = 1.0  # seconds for a child or thread to end after its owner was closed
 BRIEF_GRACE = 0.1  # the same once a backend has leaked one, because every later check waits
 TICK = 0.02  # seconds between two checks
+VARIABLE = " in the environment"
+IMPORTED = ("TORCHINDUCTOR_", "KMP_")  # variables that frameworks set when they are imported
+FILES = Path("/proc/self/fd")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+def process_state() -> dict[str, object]:
+    """Return the state that all parts of a process share, by what it is called in a message."""
+    root = logging.getLogger()
+    state: dict[str, object] = {
+        "the working directory": str(Path.cwd()),
+        "the level of the root logger": root.level,
+        "the handlers of the root logger": [*root.handlers],
+        "the level below which logging is disabled": logging.root.manager.disable,
+        "the default timeout of sockets": socket.getdefaulttimeout(),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "how numpy treats floating-point errors": np.geterr(),
+        "whether garbage is collected": gc.isenabled(),
+        "the recursion limit": sys.getrecursionlimit(),
+        "the switch interval of threads": sys.getswitchinterval(),
+        "the stack size of new threads": threading.stack_size(),
+        "sys.excepthook": sys.excepthook,
+        "threading.excepthook": threading.excepthook,
+    }
+    for number in sorted(signal.valid_signals()):
+        state[f"the handler of signal {int(number)}"] = signal.getsignal(number)
+    for name, value in os.environ.items():
+        state[name + VARIABLE] = value
+    if (torch := sys.modules.get("torch")) is not None:
+        state["the number of threads of torch"] = torch.get_num_threads()
+        state["the default dtype of torch"] = torch.get_default_dtype()
+        state["whether torch records gradients"] = torch.is_grad_enabled()
+    return state
+
+
+def changed_state(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    """
+    Return what is another in *after* than in *before*, with both values.
+
+    State of a framework that was imported between is not compared, nor are the variables IMPORTED,
+    because both come with the import.
+    """
+    changes = []
+    for name in {**before, **after}:
+        was, now = before.get(name), after.get(name)
+        is_added = name not in before
+        if is_added and (not name.endswith(VARIABLE) or name.startswith(IMPORTED)):
+            continue
+        if now != was:
+            changes.append(f"{name} was {was!r}, and is {now!r}")
+    return changes
+
+
+#: Global generators of random numbers: how to seed, save and restore each.
+GENERATORS: dict[str, tuple[Any, Any, Any]] = {
+    "random": (random.seed, random.getstate, random.setstate),
+    "numpy.random": (np.random.seed, np.random.get_state, np.random.set_state),
+}
+
+
+def seeded_by(call: Callable[[], object]) -> list[str]:
+    """
+    Return the global generators of random numbers that *call* seeds; it is made twice.
+
+    Drawing numbers is allowed, seeding is not, because the program draws from the same generators.
+    A generator was seeded if it ends in the same state whatever state it began in.
+    """
+    saved = {name: save() for name, (_, save, _) in GENERATORS.items()}
+    ends: list[dict[str, str]] = []
+    try:
+        for number in (1, 2):
+            for seed, _, _ in GENERATORS.values():
+                seed(number)
+            call()
+            ends.append({name: repr(save()) for name, (_, save, _) in GENERATORS.items()})
+    finally:
+        for name, (_, _, restore) in GENERATORS.items():
+            restore(saved[name])
+    return [name for name in GENERATORS if ends[0][name] == ends[1][name]]
 
 
 @contextmanager
@@ -74,6 +160,11 @@ def end_children(leaked: Iterable[psutil.Process]) -> str:
             child.kill()
             child.wait()
     return f"child processes still run after the backend was closed: {', '.join(names)}"
+
+
+def open_files() -> int:
+    """Return the number of files that this process has open, 0 where the system does not tell."""
+    return len(list(FILES.iterdir())) if FILES.is_dir() else 0
 
 
 def _runs(child: psutil.Process) -> bool:

@@ -69,6 +69,20 @@ class Stimulus:
         """Return the audio in pieces of *seconds*."""
         return list(partition(self.audio, seconds))
 
+    def scaled(self, peak: float) -> Stimulus:
+        """Return the same audio at another level, with the loudest sample at *peak*."""
+        loudest = max(1e-6, float(np.abs(self.audio).max(initial=0.0)))
+        audio = self.audio * np.float32(peak / loudest)
+        return attrs.evolve(self, audio=audio, recipe=f"{self.recipe}, with a peak of {peak:g}")
+
+    def with_zeros(self) -> Stimulus:
+        """Return the same words with digital silence around them."""
+        audio = np.zeros_like(self.audio)
+        for word in self.words:
+            span = slice(round(word.start * SAMPLE_RATE), round(word.end * SAMPLE_RATE))
+            audio[span] = self.audio[span]
+        return attrs.evolve(self, audio=audio, recipe=f"{self.recipe}, zeros around the words")
+
     def cut(self, seconds: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the audio before and after *seconds*."""
         sample = round(seconds * SAMPLE_RATE)
@@ -77,17 +91,24 @@ class Stimulus:
 
 @attrs.frozen(kw_only=True)
 class Manner:
-    """How words are spoken: pauses between them and silence around them, in seconds."""
+    """
+    How words are spoken: pauses between them and silence around them, in seconds.
+
+    `burst` words follow each other closely before each gap.
+    """
 
     seed: int = 0
     gap: tuple[float, float] = (0.1, 0.3)
     lead: float = 0.2
     tail: float = 0.3
     digits: tuple[int, ...] | None = None
+    burst: int = 1
 
     def __str__(self) -> str:
         digits = f", digits={self.digits}" if self.digits else ""
-        return f"seed={self.seed}, gap={self.gap}, lead={self.lead}, tail={self.tail}{digits}"
+        burst = f", burst={self.burst}" if self.burst > 1 else ""
+        around = f"lead={self.lead}, tail={self.tail}"
+        return f"seed={self.seed}, gap={self.gap}, {around}{digits}{burst}"
 
 
 @attrs.frozen
@@ -108,7 +129,7 @@ class CodedSpeech:
         for index in range(count):
             digit = int(rng.integers(10)) if digits is None else digits[index % len(digits)]
             tokens.append(CodedToken(digit % len(self.vocabulary) + 1, cell, WORD_CELLS))
-            gap = int(rng.integers(low, high + 1))
+            gap = int(rng.integers(low, high + 1)) if (index + 1) % manner.burst == 0 else 0
             is_last = index == count - 1
             cell += WORD_CELLS if is_last else WORD_CELLS + gap
         return self.script(

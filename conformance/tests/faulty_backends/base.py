@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 #: each of three seeds.
 Detector = Literal["its rule alone", "tests", "sessions"]
 MODULES = ("packaging", "audio", "text", "hypotheses", "times", "silence", "speakers", "life_cycle",
-           "closing", "sharing", "failure", "resources", "quality", "engine")  # fmt: skip
+           "closing", "sharing", "failure", "resources", "quality", "engine", "answers", "unusual",
+           "process")  # fmt: skip
 
 
 class FaultyStream:
@@ -45,6 +46,7 @@ class FaultyStream:
     Attributes:
         stream: the sound stream inside.
         backend: the backend that all streams share.
+        language, policy, tick: with which it was opened, None if they were left out.
         number: the number of the stream on its backend, from 1.
         resets: the number of resets so far.
         words: the number committed before the emission that is changed.
@@ -57,14 +59,15 @@ class FaultyStream:
 
     """
 
-    lasting = ("stream", "backend", "language", "number", "resets")
+    lasting = ("stream", "backend", "language", "policy", "tick", "number", "resets")
     words = calls = flushes = silences = chunks = chunk = 0
     pause = lead = 0.0
     pauses: tuple[float, ...] = ()
     is_due = False
 
-    def __init__(self, stream, backend, language=None):
+    def __init__(self, stream, backend, language=None, policy=None, tick_seconds=None):
         self.stream, self.backend, self.language = stream, backend, language
+        self.policy, self.tick = policy, tick_seconds
         self.number, self.resets = backend.streams_opened, 0
         self.begin()
 
@@ -200,7 +203,9 @@ class FaultyBackend(ScriptedBackend):
     def create_processor(self, **arguments):
         sound = super().create_processor(**self.taken(dict(arguments)))
         self.streams_opened += 1
-        stream = self.faulty_stream(sound, self, arguments.get("language"))
+        names = ("language", "policy", "tick_seconds")
+        chosen = {name: arguments[name] for name in names if name in arguments}
+        stream = self.faulty_stream(sound, self, **chosen)
         self.streams.add(stream)
         return stream
 

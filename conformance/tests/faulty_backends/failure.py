@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+import os
+import threading
 
 import attrs
+import numpy as np
 
 from faulty_backends.base import (
     FaultyBackend,
@@ -42,6 +45,97 @@ def hides_the_cause(stream, error, call):
     if call != "finish" or is_broken(error):
         raise error
     raise BackendError(str(error)) from None
+
+
+@by_tests("ERR-01", on="failed")
+def replaces_the_cause(stream, error, call):
+    """Raises an error whose cause is one of its own, and not the failure of the engine."""
+    if is_broken(error):
+        raise error
+    raise BackendError("the step failed") from BackendError("the engine failed")
+
+
+@by_tests("ERR-01", on="failed")
+def hides_the_cause_at_turns(stream, error, call):
+    """Raises BackendError without the cause from a speaker turn."""
+    if call != "new_speaker" or is_broken(error):
+        raise error
+    raise BackendError(str(error)) from None
+
+
+@by_tests("ERR-01", on="failed")
+def hides_the_cause_of_flush(stream, error, call):
+    """Raises BackendError without the cause from `process_iter(is_last=True)`."""
+    if call != "is_last" or is_broken(error):
+        raise error
+    raise BackendError(str(error)) from None
+
+
+@by_tests("LIFE-10")
+class LeavesTimerAfterFailure(FaultyStream):
+    """Starts a timer for each step, and cancels it only if the step succeeds."""
+
+    def made(self, call, make):
+        timer = threading.Timer(30.0, int)
+        timer.daemon = True
+        timer.start()
+        emission = super().made(call, make)
+        timer.cancel()
+        return emission
+
+
+@by_tests("LIFE-10")
+class LeavesFileOpenAfterFailure(FaultyStream):
+    """Opens a file for each flush, and closes it only if the flush succeeds."""
+
+    def made(self, call, make):
+        if call == "process_iter":
+            return super().made(call, make)
+        file = os.open(os.devnull, os.O_RDONLY)
+        emission = super().made(call, make)
+        os.close(file)
+        return emission
+
+
+@by_tests("LIFE-10")
+class LeavesThreadOnceBroken(FaultyStream):
+    """Starts a thread to recover once it is broken, which waits for ever."""
+
+    def failed(self, error, call):
+        marks = self.backend.marks
+        if is_broken(error) and marks.setdefault("threads", 0) < 50:
+            marks["threads"] += 1
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        raise error
+
+
+@by_tests("ERR-02")
+class SwapsAudioInsertedDuringFailure(FaultyStream):
+    """Swaps the halves of a chunk that was inserted while a step failed."""
+
+    def begin(self):
+        self.waiting = []
+        self.is_stepping = False
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        if self.is_stepping:
+            self.waiting.append(np.array(audio))
+        else:
+            super().insert_audio_chunk(audio, end_time)
+
+    def made(self, call, make):
+        self.is_stepping = True
+        try:
+            return super().made(call, make)
+        except BackendError:
+            halves = [np.array_split(chunk, 2)[::-1] for chunk in self.waiting]
+            self.waiting = [np.concatenate(pair) for pair in halves]
+            raise
+        finally:
+            self.is_stepping = False
+            for chunk in self.waiting:
+                super().insert_audio_chunk(chunk)
+            self.waiting = []
 
 
 @alone("ERR-01", on="process_iter")

@@ -30,7 +30,6 @@ from wlk_core.plugins import (
     Hypothesis,
     LoadedBackend,
     LocalAgreementRecognizer,
-    LongFormRecognizer,
     ModelNotFoundError,
     WorkCounters,
 )
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.testing.coded_audio import DetectedToken
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+from wlk_frameworks.long_form import LongFormRecognizer
 
 FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext, suppress
 import gc
-from pathlib import Path
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -23,12 +22,14 @@ from wlk_conformance.side_effects import (
     GRACE,
     children,
     end_children,
+    open_files,
     remaining,
     standard_output,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import Backend
@@ -41,7 +42,6 @@ ALIKE = 6  # sessions made smaller that fail in the same way, which may have sev
 SLOW_ALIKE = 3  # the same on a slow engine
 BLOCKED_PLAYS = 6  # PLAYS if each play waits until a call counts as blocked
 FAILURES = 16  # failed sessions after which no more are played
-FILES = Path("/proc/self/fd")
 RUNNING = "running.json"  # the session being played, kept because it may hang or crash
 
 
@@ -106,7 +106,7 @@ class Campaign:
         self._write(RUNNING, session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
-            threads, files = set(threading.enumerate()), _open_files()
+            threads, files = set(threading.enumerate()), open_files()
             played = Player(backend, self._under_test).play(session)
             violations = played.violations
             if not violations and not self._profile.is_coded:  # no exact words are known
@@ -171,9 +171,9 @@ class Campaign:
             self._grace = BRIEF_GRACE
             text = f"{len(names)} threads are alive after all streams were closed: {names[:5]}"
             yield Violation("LIFE-10", text)
-        if _open_files() > files:
+        if open_files() > files:
             gc.collect()
-            if (more := _open_files() - files) > 0:
+            if (more := open_files() - files) > 0:
                 text = f"{more} more files are open after all streams were closed than before"
                 yield Violation("LIFE-10", text)
 
@@ -236,7 +236,3 @@ def crashed_session(folder: Path, under_test: BackendUnderTest, *, action: int =
 def _alike(violation: Violation) -> tuple[str, str]:
     """Return what sessions that fail in the same way have in common."""
     return violation.kind, violation.rule if violation.is_exact else ""
-
-
-def _open_files() -> int:
-    return len(list(FILES.iterdir())) if FILES.is_dir() else 0

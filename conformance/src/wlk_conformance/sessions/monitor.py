@@ -9,12 +9,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.sessions.generated_session import FLUSHES, Violation
 from wlk_conformance.sessions.life_cycle import ROUNDING, CommittedTokens, LifeCycle, Speakers
-from wlk_conformance.sessions.reports import Counters, Failures, ReportedTimes
+from wlk_conformance.sessions.reports import Counters, EngineWork, Failures, ReportedTimes
 from wlk_core import SAMPLE_RATE, Emission
 from wlk_core.errors import AudioFormatError, StreamBroken, WLKError
 
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
 
 #: The rules that a call breaks if it is accepted after the call that ended the stream.
 ACCEPTED_AFTER = {"finish()": "LIFE-04", "close()": "LIFE-10"}
-
-
-@attrs.define
-class _EngineWork:
-    """The engine calls made during one call, counted if no other call overlapped it."""
-
-    made: int = 0
-    faults: int = 0  #: those that failed on request
 
 
 @attrs.frozen(kw_only=True)
@@ -101,15 +94,17 @@ class Monitor:
         self._streams.clear()
 
     @contextmanager
-    def counting(self) -> Iterator[_EngineWork]:
+    def counting(self) -> Iterator[EngineWork]:
         """Count the engine calls of a block, which are known once it has ended."""
-        engine, work = self.engine_calls, _EngineWork()
+        engine, work = self.engine_calls, EngineWork()
         with self._lock:
             self._running += 1
             self._begun += 1
             begun = self._begun
             is_alone = self._running == 1
-            count_before = 0 if engine is None else engine.count
+            count_before, raised_before = (
+                (0, 0) if engine is None else (engine.count, engine.raised)
+            )
         try:
             yield work
         finally:
@@ -120,6 +115,7 @@ class Monitor:
                     work.made = engine.count - count_before
                     failing = engine.fail_before | engine.fail_after
                     work.faults = sum(count_before < call <= engine.count for call in failing)
+                    work.raised = engine.raised - raised_before
 
 
 class MonitoredProcessor:
@@ -193,6 +189,7 @@ class MonitoredProcessor:
             gap = clock.gap_before(samples, end_time) if has_time else 0.0
             life_cycle.clock = clock.after(pause=gap, samples=samples, rule="IN-03")
             self._has_new_audio = had_new_audio or samples > 0
+        original = audio.copy() if isinstance(audio, np.ndarray) else None
         try:
             with self._monitor.counting() as work:
                 self._call("insert_audio_chunk", audio, *_unless_none(end_time))
@@ -209,6 +206,8 @@ class MonitoredProcessor:
             self.times.moved("IN-03")
         if work.made:
             self._violation("IN-04", f"insert_audio_chunk made {work.made} engine calls")
+        if original is not None and not np.array_equal(original, audio, equal_nan=True):
+            self._violation("IN-04", "insert_audio_chunk changed the samples of its caller's array")
 
     def process_iter(self, is_last: bool = False) -> Any:  # noqa: FBT001, FBT002 -- pinned
         """Process, and check the emission."""
@@ -307,7 +306,7 @@ class MonitoredProcessor:
                 with self._monitor.counting() as work:
                     emission = self._call(name, *args)
             except BaseException as error:
-                self._take(self._failures.raised(call, error, work.faults, made=work.made))
+                self._take(self._failures.raised(call, error, work))
                 if isinstance(error, StreamBroken) and not self.life_cycle.is_broken:
                     self.life_cycle.is_broken = True
                     self._tokens.keep(error.committed)
@@ -316,7 +315,7 @@ class MonitoredProcessor:
                 self._returned(call, emission, start, work)
         return emission
 
-    def _returned(self, call: str, emission: Any, start: _CallStart, work: _EngineWork) -> None:
+    def _returned(self, call: str, emission: Any, start: _CallStart, work: EngineWork) -> None:
         """Check what *call* returned, and note it."""
         may_follow_end = call == "finish" and start.ended_by == "finish()"
         if start.ended_by is not None and not may_follow_end:
@@ -327,7 +326,7 @@ class MonitoredProcessor:
             kind = type(emission).__name__
             self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
 
-    def _emitted(self, call: str, emission: Emission, start: _CallStart, work: _EngineWork) -> None:
+    def _emitted(self, call: str, emission: Emission, start: _CallStart, work: EngineWork) -> None:
         if call == "finish":
             self._check_work_of_finish(start, work)
         is_retry = self._failures.has_just_failed
@@ -359,7 +358,7 @@ class MonitoredProcessor:
                 if not self._has_inserts_since(start):
                     self._has_new_audio = False
 
-    def _check_work_of_finish(self, start: _CallStart, work: _EngineWork) -> None:
+    def _check_work_of_finish(self, start: _CallStart, work: EngineWork) -> None:
         """Report engine calls of a finish that has nothing to decode."""
         if not work.made:
             return

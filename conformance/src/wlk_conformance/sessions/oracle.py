@@ -135,12 +135,14 @@ class Oracle:
             elif misspelled := self._misspelled(timed):
                 yield Violation("COM-03", misspelled, kind="spacing")
 
-    def check_readings(self) -> Iterator[Violation]:
+    def check_readings(self, returned: Collection[str] | None = ()) -> Iterator[Violation]:
         """
         Check each hypothesis that was read, once the committed text is known to be right.
 
         Its tokens are the words of the audio after the committed ones, in order and without a gap.
-        The newest may be incomplete, and there may be fewer than the audio has.
+        The newest may be incomplete, and there may be fewer than the audio has.  Words that were
+        not spoken may be a guess of the engine, if it *returned* them, or if it is None because the
+        engine's words are unknown; a hypothesis with one is not judged.
         """
         expected = self._expected
         words = _corrected([token.text.strip() for token in self._life_cycle.tokens], expected)
@@ -155,9 +157,11 @@ class Oracle:
             if not all(word.is_certain for word in near):
                 continue  # next to a word that may be missing, the next one is not known
             rest = [word for word in expected[first:] if word.origin < reading.samples]
-            if problem := self._problem_of(reading, rest, expected[:first]):
-                yield problem
-                return
+            problem = self._problem_of(reading, rest, expected[:first])
+            if problem is None or (problem.rule == "HYP-02" and _is_guess(reading, rest, returned)):
+                continue
+            yield problem
+            return
 
     def _words(self, tape: Tape) -> Iterator[ExpectedWord]:
         """
@@ -270,6 +274,16 @@ class Oracle:
                 return f"{token.text!r} follows {before[-20:]!r}, expected {expected}"
             before, last = before + token.text, [word]
         return ""
+
+
+def _is_guess(
+    reading: Reading, words: Sequence[ExpectedWord], returned: Collection[str] | None
+) -> bool:
+    """Return whether a hypothesis of *words* has another one that the engine may have guessed."""
+    spoken = [text.strip() for word in words for text in (word.text, *word.undecided)]
+    shown = [token.text.strip() for token in reading.tokens]
+    others = [text for text in shown if not any(word.startswith(text) for word in spoken)]
+    return any(returned is None or text in returned for text in others)
 
 
 def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:

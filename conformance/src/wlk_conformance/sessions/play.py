@@ -28,7 +28,7 @@ from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from contextlib import AbstractContextManager
 
     from wlk_conformance.backend_under_test import BackendUnderTest
@@ -173,9 +173,12 @@ class Player:
     def _attempt(self, stream: PlayedStream, action: Action, *, is_last_attempt: bool) -> bool:
         """Make a call once; return False if it failed as requested and a caller would repeat it."""
         call = CALLS.get(action.do, action.do)
+        worded = 0 if self._faults is None else self._faults.worded
         try:
             with reported(call, stream.name, passes=BackendError):
                 _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
+            if self._faults is not None and self._faults.worded > worded:
+                stream.has_words = True
         except BackendError as error:
             is_broken = isinstance(error, StreamBroken)
             if is_broken and stream.faults > MAX_RETRIES:
@@ -259,10 +262,19 @@ class Player:
                 continue
             for life_cycle in stream.processor.life_cycles:
                 oracle = Oracle(life_cycle, tape, vocabulary, session.habits)
-                found = [*oracle.check_tokens()] or [*oracle.check_readings()]
+                found = [*oracle.check_tokens()] or [
+                    *oracle.check_readings(self._guesses(stream, session))
+                ]
                 if found:
                     self._monitor.report(attrs.evolve(found[0], stream=stream.name))
                     return
+
+    def _guesses(self, stream: PlayedStream, session: GeneratedSession) -> Collection[str] | None:
+        """Return the words that only the engine's guesses have, None if its words are unknown."""
+        if self._faults is None or not stream.has_words:
+            return None
+        # What an engine with habits may return is known exactly.
+        return set() if session.habits else self._faults.texts
 
     def _report(self, stream: PlayedStream, rule: str, message: str) -> None:
         self._monitor.report(Violation(rule, message, stream=stream.name))

@@ -82,6 +82,7 @@ class PlayedStream:
         self.processor = processor
         self.keeps_delay = options.keys() <= PLAIN_OPTIONS  #: the max_delay of the spec holds
         self.is_closed = False
+        self.has_words = False  #: its engine's answers are known, see EngineFaults.worded
         self._audio = audio
         self._position = 0
         self._scratch = np.zeros(0, dtype=np.float32)

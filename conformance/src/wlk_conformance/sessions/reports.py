@@ -24,6 +24,15 @@ MANY_CALLS = 20  # engine calls in which any model does work that it can count
 MANY_TOKENS = 3  # committed in them, which shows that not all were for silence
 
 
+@attrs.define
+class EngineWork:
+    """The engine calls made during one call, counted if no other call overlapped it."""
+
+    made: int = 0
+    faults: int = 0  #: those that failed on request
+    raised: int = 0  #: those of them that failed in this process, and not on a server
+
+
 class ReportedTimes:
     """The last reported times, and what moved the clock since they were right."""
 
@@ -138,12 +147,18 @@ class Counters:
                 self._last[name] = value
 
 
-def is_caused_by_engine(error: BaseException) -> bool:
-    """Return whether a requested fault, or an error of a server's engine, caused *error*."""
+def is_caused_by_engine(error: BaseException, *, is_here: bool) -> bool:
+    """
+    Return whether a requested fault caused *error*.
+
+    One that was not raised here but on a server comes as an error of the backend's own.
+    """
     cause = error.__cause__
     if cause is None:
         return False
-    return isinstance(cause, EngineFault | BackendError) or is_caused_by_engine(cause)
+    if isinstance(cause, EngineFault) or (isinstance(cause, BackendError) and not is_here):
+        return True
+    return is_caused_by_engine(cause, is_here=is_here)
 
 
 class Failures:
@@ -164,10 +179,9 @@ class Failures:
             text = f"an engine call failed in the call before {call}, but neither of them raised"
             yield Violation("ERR-01", text)
 
-    def raised(
-        self, call: str, error: BaseException, faults: int, *, made: int
-    ) -> Iterator[Violation]:
-        """Note that *call* raised *error*; of *made* engine calls in it *faults* failed."""
+    def raised(self, call: str, error: BaseException, work: EngineWork) -> Iterator[Violation]:
+        """Note that *call* raised *error* after *work*."""
+        faults = work.faults
         was_owed = self._is_owed
         self.has_just_failed = isinstance(error, BackendError)
         self._is_owed = False
@@ -179,9 +193,10 @@ class Failures:
                     "expected a BackendError with its cause",
                 )
             return
-        has_succeeded = made > faults  # an engine call that succeeds resets the count
+        has_succeeded = work.made > faults  # an engine call that succeeds resets the count
         self._in_a_row = 1 if has_succeeded else self._in_a_row + 1
-        if (faults or was_owed) and not is_caused_by_engine(error):
+        is_caused = is_caused_by_engine(error, is_here=work.raised > 0)
+        if (faults or was_owed) and not is_caused:
             yield Violation(
                 "ERR-01",
                 f"{call} raised {error!r}, whose cause must be the failure of the engine, but is "

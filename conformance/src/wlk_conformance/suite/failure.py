@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked
-from wlk_conformance.suite.scenes import check_alone, exclusive_calls
+from wlk_conformance.suite.scenes import (
+    check_alone,
+    exclusive_calls,
+    flushes_of,
+    while_call_runs,
+)
+from wlk_conformance.testing import StreamDriver
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:
@@ -34,10 +40,10 @@ class FailureRules:
         faults, stimulus = wlk.faults, wlk.speech(4, seed=3)
         before = faults.raised
         for is_after in (False, True):
-            for call in ("process", "start_silence", "finish"):
+            for call in (StreamDriver.process, *flushes_of(wlk).values()):
                 driver = wlk.stream(stimulus.audio)
                 with faults.failing(FAULTS, after=is_after):
-                    _error_of(getattr(driver, call))
+                    _error_of(partial(call, driver))
                 # The monitor of every stream checks the error of this call, or of the next one.
                 _error_of(driver.finish)
         stimulus = wlk.speech(24, seed=19)
@@ -98,6 +104,28 @@ class FailureRules:
                 what = f"with faults at engine calls {', '.join(map(str, calls))}"
                 what += " after the engine ran" if is_after else ""
                 check_alone(wlk, stimulus, driver, what)
+        _require(faults.raised - before)
+
+    @rule(
+        "ERR-02",
+        "the audio of a failed step is put back behind what was inserted meanwhile",
+        kinds="F",
+        since="2.0",
+    )
+    def test_audio_inserted_during_a_failure_keeps_its_order(self, wlk: BackendUnderTest) -> None:
+        """Audio that is inserted while a call fails is decoded after the audio of that call."""
+        faults, stimulus = wlk.faults, wlk.speech(6, seed=5)
+        wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        first, rest = stimulus.cut(stimulus.seconds / 2)
+        before = faults.raised
+        for is_after in (False, True):
+            driver = wlk.stream(first)
+            with faults.failing((1,), after=is_after):
+                error = while_call_runs(wlk, driver.process, partial(driver.insert, rest))
+            assert error is None or isinstance(error, BackendError), f"process raised {error!r}"
+            driver.end()
+            what = "with audio inserted while a call failed"
+            check_alone(wlk, stimulus, driver, what, tolerance=0.1)
         _require(faults.raised - before)
 
     @rule("ERR-03", "every call retries for ever", "a new chunk resets the count", kinds="F")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import gc
+from itertools import product
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.side_effects import open_files
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
     check_alone,
@@ -18,13 +22,17 @@ from wlk_conformance.suite.scenes import (
     counted,
     exclusive_calls,
     feed_and_find_cut,
+    flushes_of,
+    text_of,
+    unchanged,
     word_error_rate,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
-from wlk_core.errors import StreamClosed
+from wlk_core.errors import BackendError, StreamClosed
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.testing import StreamDriver
 
 LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 
@@ -73,9 +81,9 @@ class LifeRules:
         for seed in (7, 26, 27, 28):
             stimulus = wlk.speech(12, seed=seed)
             driver = wlk.stream(stimulus.audio)
-            with wlk.faults.spelling(str) as answers:
+            with wlk.faults.changing(unchanged) as answers:
                 driver.finish()
-            last = "".join(answers[-1]).split() if answers else []
+            last = text_of(answers[-1]).split() if answers else []
             returned += len(last)
             lost += max(0, len(last) - len(driver.text.split()))
         if not returned:
@@ -272,6 +280,31 @@ class LifeRules:
         assert spent <= NO_WAIT, f"close() of the backend took {spent:.1f} s, {NO_WAIT:g} s allowed"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)
 
+    @rule(
+        "LIFE-10",
+        "what ends a thread, a timer or a file stands behind the call that raised",
+        kinds="F",
+        since="2.0",
+    )
+    def test_close_after_a_failure_releases_everything(self, wlk: BackendUnderTest) -> None:
+        """So does the `close()` of a stream whose engine failed, once or until it was broken."""
+        stimulus, before = wlk.speech(4, seed=3), wlk.faults.raised
+        wlk.run(stimulus)  # creates what is created on first use
+        idle = wlk.stream().processor.stats.state_bytes
+        threads, files = set(threading.enumerate()), open_files()
+        for is_after, (name, flush) in product((False, True), flushes_of(wlk).items()):
+            for failures in (range(1, 2), range(1, 9)):
+                driver = wlk.stream(stimulus.audio)
+                with wlk.faults.failing(failures, after=is_after):
+                    for _ in failures:
+                        with suppress(BackendError):
+                            flush(driver)
+                            break
+                how = f"after {len(failures)} failures in {name}"
+                _check_closed(driver, threads, files, idle=idle, how=how)
+        if wlk.faults.raised == before:
+            raise NotApplicable("no engine call could be made to fail")
+
     @rule("LIFE-10", "close releases the model's state, but not the queue before it", since="2.0")
     def test_close_releases_queued_audio(self, wlk: BackendUnderTest) -> None:
         """Audio that no step has taken yet is released too."""
@@ -287,3 +320,19 @@ class LifeRules:
         assert held <= (idle or 0), (
             f"a stream closed with {stimulus.seconds:g} s of queued audio holds {held} bytes"
         )
+
+
+def _check_closed(
+    driver: StreamDriver, threads: set[threading.Thread], files: int, *, idle: int | None, how: str
+) -> None:
+    """Close a stream, and assert that its threads, files and state are gone within NO_WAIT."""
+    began = monotonic()
+    driver.processor.close()
+    for thread in set(threading.enumerate()) - threads:  # a timer is a thread
+        thread.join(max(0.0, began + NO_WAIT - monotonic()))
+        assert not thread.is_alive(), f"{how}, {thread.name!r} is alive after close()"
+    if open_files() > files:
+        gc.collect()
+        assert (more := open_files() - files) <= 0, f"{how}, close() leaves {more} files open"
+    held = driver.processor.stats.state_bytes
+    assert held is None or held <= (idle or 0), f"{how}, a closed stream holds {held} bytes"

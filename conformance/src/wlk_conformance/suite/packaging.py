@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import json
 import math
 import subprocess
@@ -9,10 +10,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
-from wlk_conformance.side_effects import network_blocked
+from wlk_conformance.side_effects import network_blocked, seeded_by
 from wlk_conformance.suite.scenes import check_raises, counted
-from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
 
 if TYPE_CHECKING:
@@ -55,9 +57,18 @@ class PackagingRules:
         bare = sorted(key for key, reason in spec.deviations.items() if not reason.strip())
         assert not bare, f"deviations are declared without a reason: {', '.join(bare)}"
 
-    @rule("PKG-01", "a capability is declared for what only some models can do")
+    @rule(
+        "PKG-01",
+        "a capability is declared for what only some models can do",
+        "a logarithm or a percentage is reported as a probability",
+        is_monitored=True,
+    )
     def test_what_the_spec_declares_is_there(self, wlk: BackendUnderTest) -> None:
-        """Tokens have a probability and a language if the spec declares them, else None."""
+        """
+        Tokens have a probability and a language if the spec declares them, else None.
+
+        A probability is from 0 to 1.
+        """
         stimulus = wlk.speech(5, seed=1)
         # The monitor of every stream checks the probability and the language of each token.
         wlk.require_tokens(wlk.run(stimulus).tokens, stimulus)
@@ -202,6 +213,35 @@ class PackagingRules:
         other = wlk.another_backend()  # the runner checks the output of every test
         other.warmup()
         wlk.run(wlk.speech(3, seed=2), of=other).processor.get_buffer()
+
+    @rule(
+        "PKG-06",
+        "logging.basicConfig, os.chdir or a seed in load, for the whole program",
+        "a setting that an exception keeps from being put back",
+        since="2.0",
+    )
+    def test_the_process_belongs_to_the_caller(self, wlk: BackendUnderTest) -> None:
+        """
+        Loading and calls leave the process as it was, also if they fail.
+
+        That is its working directory, environment, root logger, signal handlers, global generators
+        of random numbers, settings of threads, and defaults of sockets, numpy and torch.
+        """
+        stimulus = wlk.speech(3, seed=2)
+
+        def use() -> None:
+            other = wlk.another_backend()
+            other.warmup()
+            wlk.run(stimulus, of=other)
+            if wlk.has("speaker-turns"):
+                wlk.stream(stimulus.audio, of=other).new_speaker(1)
+            if (faults := EngineFaults.of_backend(other)) is not None:
+                failing = wlk.stream(stimulus.audio, of=other)
+                with faults.failing((1,)), suppress(BackendError):
+                    failing.finish()
+
+        seeded = seeded_by(use)  # the runner compares all else, before and after every test
+        assert not seeded, f"a load or a call seeds {' and '.join(seeded)}"
 
 
 def _point(wlk: BackendUnderTest) -> str:

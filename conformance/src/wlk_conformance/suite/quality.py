@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_conformance.compare import align, start_errors, word_errors, words_of
+from wlk_conformance.compare import align, check_words, start_errors, word_errors, words_of
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import Stimulus, white_noise
-from wlk_conformance.suite.scenes import known_clips
+from wlk_conformance.suite.scenes import check_spoken, known_clips, unusual_clips, varied
 from wlk_conformance.testing import silence, tone
 
 if TYPE_CHECKING:
@@ -142,6 +142,66 @@ class QualityRules:
         wlk.notes.append(f"{right} of {spoken} words are right, {committed} were committed")
         assert abs(committed - spoken) <= GROSS * spoken, f"{committed} words for {spoken} spoken"
         assert right >= GROSS * spoken, f"{right} of {spoken} spoken words were recognised"
+
+    @rule(
+        "QUAL-04",
+        "short audio is answered with nothing, or a gate takes soft or connected words for noise",
+        since="2.0",
+        kinds="O,S",
+    )
+    def test_known_words_come_back_however_they_are_spoken(self, wlk: BackendUnderTest) -> None:
+        """
+        So do connected words, single ones, soft and loud ones, and ones after seconds of zeros.
+
+        At least a third of each kind are right.
+        """
+        for how, stimuli in unusual_clips(wlk).items():
+            spoken = sum(len(stimulus.spoken) for stimulus in stimuli)
+            recognised = [words_of(wlk.solo(stimulus)) for stimulus in stimuli]
+            for stimulus in stimuli:
+                check_spoken(wlk, stimulus, wlk.solo(stimulus), f"words spoken {how}")
+            right = sum(
+                len(align(stimulus.spoken, words))
+                for stimulus, words in zip(stimuli, recognised, strict=True)
+            )
+            wlk.notes.append(f"{right} of {spoken} words {how}")
+            assert right >= GROSS * spoken, (
+                f"{right} of {spoken} words spoken {how} were recognised, {recognised} came back"
+            )
+
+    @rule(
+        "QUAL-04",
+        "a policy or an option that is not the default was never run",
+        since="2.0",
+        kinds="O,S",
+    )
+    def test_every_policy_and_option_is_run(self, wlk: BackendUnderTest) -> None:
+        """
+        Each policy, and each option of a stream with another value than its default, is run once.
+
+        Policies return the words, and TIME-05 judges the times of all.  The report names the
+        policies and options for which no value is known.
+        """
+        stimulus = next(known_clips(wlk))
+        tokens_of = varied(wlk, stimulus)
+        for name, tokens in tokens_of.items():
+            if tokens is None:
+                continue
+            if wlk.is_coded:
+                check_words(stimulus.words, tokens, what=f"with {name}")
+            recognised = words_of(tokens)
+            right = len(align(stimulus.spoken, recognised))
+            # Another value of an option may cost words that a policy may not lose.
+            assert right >= GROSS * len(stimulus.spoken) or not name.startswith("policy="), (
+                f"with {name}, {right} of {len(stimulus.spoken)} words were recognised: "
+                f"{recognised}"
+            )
+        refused = [name for name, tokens in tokens_of.items() if tokens is None]
+        tried = [name for name in tokens_of if name not in refused]
+        wlk.notes += [f"tried with {', '.join(tried)}"] if tried else []
+        wlk.notes += [f"refused by the model: {', '.join(refused)}"] if refused else []
+        if not tried:
+            raise NotApplicable("there are no other policies and options to try", "not declared")
 
 
 def _spread(seconds: Sequence[float]) -> str:

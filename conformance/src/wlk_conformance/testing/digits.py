@@ -21,6 +21,7 @@ CLIPS = Path(__file__).parent / "clips"
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
 )  # fmt: skip
+_CLOSE = 0.06  # seconds between the words of a burst
 _FADE = 80  # samples (5 ms) of fade at either end of a word cut out of its clip
 
 
@@ -81,12 +82,14 @@ def connected_digits(
     lead: float = 0.3,
     tail: float = 0.5,
     digits: tuple[int, ...] | None = None,
+    burst: int = 1,
 ) -> Clip:
     """
     Return *count* digits spoken by one of the voices, with order and gaps drawn from *seed*.
 
     `gap` is the range of the pauses between words, `lead` and `tail` are the silence around them,
-    in seconds.  `digits` fixes the words.  Word times are exact.
+    in seconds.  `digits` fixes the words, and `burst` words follow each other closely before each
+    gap.  Word times are exact.
     """
     rng = np.random.default_rng(seed)
     voices = _voices()
@@ -97,7 +100,8 @@ def connected_digits(
     for index in range(count):
         digit = int(rng.integers(10)) if digits is None else digits[index % len(digits)]
         spoken = voice[digit][int(rng.integers(len(voice[digit])))]
-        pause = np.zeros(round(rng.uniform(*gap) * SAMPLE_RATE), dtype=np.float32)
+        drawn = rng.uniform(*gap) if (index + 1) % burst == 0 else _CLOSE
+        pause = np.zeros(round(drawn * SAMPLE_RATE), dtype=np.float32)
         end = position + len(spoken)
         words.append(Word(position / SAMPLE_RATE, end / SAMPLE_RATE, DIGIT_WORDS[digit]))
         pieces += [spoken, pause]

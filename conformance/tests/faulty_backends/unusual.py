@@ -1,0 +1,108 @@
+"""Faults that need unusual speech, another policy or another value of an option."""
+
+from __future__ import annotations
+
+import attrs
+from fakes.wlk_fakes import MATCHER
+import numpy as np
+
+from faulty_backends.base import FaultyStream, by_tests, without
+from faulty_backends.engine import Matcher
+from faulty_backends.times import MovingStream
+from wlk_conformance.scripted import SCRIPTED_SPEC
+from wlk_core.plugins import Hypothesis
+
+NOTHING = Hypothesis()
+
+
+@by_tests("QUAL-04", spec=MATCHER)
+class AnswersShortAudioWithNothing(Matcher):
+    """Returns no words for less than half a second of audio."""
+
+    def __call__(self, audio, **arguments):
+        """Return nothing for a short call."""
+        return NOTHING if len(audio) < 8000 else super().__call__(audio, **arguments)
+
+
+@by_tests("QUAL-04", spec=MATCHER)
+class TakesSoftSpeechForNoise(Matcher):
+    """Returns no words if no sample is louder than a twelfth of the scale."""
+
+    def __call__(self, audio, **arguments):
+        """Return nothing for soft audio."""
+        is_soft = np.abs(audio).max(initial=0.0) < 1 / 12
+        return NOTHING if is_soft else super().__call__(audio, **arguments)
+
+
+@by_tests("QUAL-04", spec=MATCHER)
+class TakesLoudSpeechForDefect(Matcher):
+    """Returns no words if a sample reaches the end of the scale."""
+
+    def __call__(self, audio, **arguments):
+        """Return nothing for audio that clips."""
+        is_clipped = np.abs(audio).max(initial=0.0) >= 0.95
+        return NOTHING if is_clipped else super().__call__(audio, **arguments)
+
+
+@by_tests("QUAL-04")
+class LosesAudioAfterZeros(FaultyStream):
+    """Drops the chunk that follows a chunk of nothing but zeros within an utterance."""
+
+    has_sound = is_quiet = False
+
+    def received(self, audio):
+        """Replace the chunk by zeros, so that the clock is right."""
+        has_sound = bool(np.any(audio))
+        is_hit = self.is_quiet and has_sound
+        self.is_quiet = self.has_sound and not has_sound
+        self.has_sound = self.has_sound or has_sound
+        return np.zeros_like(audio) if is_hit else audio
+
+
+@by_tests("TIME-05", spec=MATCHER)
+class SpreadsWordsOverPhrase(Matcher):
+    """Spreads the words of an answer evenly between its first start and its last end."""
+
+    def __call__(self, audio, **arguments):
+        """Spread them."""
+        answer = super().__call__(audio, **arguments)
+        if not answer.words:
+            return answer
+        edges = np.linspace(answer.words[0].start, answer.words[-1].end, len(answer.words) + 1)
+        words = tuple(
+            attrs.evolve(word, start=float(edges[n]), end=float(edges[n + 1]))
+            for n, word in enumerate(answer.words)
+        )
+        return attrs.evolve(answer, words=words)
+
+
+@by_tests("QUAL-04")
+class LosesWordsOfAnotherPolicy(FaultyStream):
+    """Drops words unless its streams have the policy that is the default."""
+
+    def changed(self, emission, call):
+        is_usual = self.backend.marks.get("policy") in (None, SCRIPTED_SPEC.policies[0])
+        return emission if is_usual else without(emission)
+
+    def begin(self):
+        self.backend.marks["policy"] = self.policy
+
+
+@by_tests("QUAL-04")
+class FailsWithLongTick(FaultyStream):
+    """Raises an error at its first step if its tick is longer than the default."""
+
+    def changed(self, emission, call):
+        if self.tick is not None and self.tick > 1.0:
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return emission
+
+
+@by_tests("TIME-05")
+class TimesOfAnotherTick(MovingStream):
+    """Reports every word 0.2 s late if its tick is not the default."""
+
+    @property
+    def shift(self):
+        """Only with a tick of its own."""
+        return 0.0 if self.tick in (None, 1.0) else 0.2

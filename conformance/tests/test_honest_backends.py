@@ -1,0 +1,223 @@
+"""Sound backends that are unusual comply, and messages lead to the fault of a faulty one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+
+import attrs
+from fakes.wlk_fakes import MATCHER
+from faulty_backends.base import (
+    FaultyBackend,
+    FaultyCase,
+    FaultyStream,
+    broken_rules,
+    outcomes,
+)
+from faulty_backends.engine import Matcher
+import numpy as np
+import pytest
+
+from wlk_conformance.backend_under_test import BackendUnderTest
+from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
+from wlk_conformance.scripted.backend import ScriptedEngine
+from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
+from wlk_core.plugins import Hypothesis, Word
+
+CACHED_BYTES, CACHED = 3000, 24  # of each entry of a cache, and its entries at most
+
+
+class HoldsUntilFlush(NativeRecognizer):
+    """Shows every word in time, and commits them only when an utterance ends."""
+
+    held = ()
+
+    @property
+    def hypothesis(self):
+        """The words so far, and the one that has begun."""
+        return (*self.held, *super().hypothesis)
+
+    def step(self, *, is_last):
+        """Keep the words of a step, and return all at the end of the utterance."""
+        step = super().step(is_last=is_last)
+        if step is None:
+            return None
+        words = (*self.held, *step.committed)
+        self.held = () if self._is_padded else words
+        return attrs.evolve(step, committed=words if self._is_padded else ())
+
+    def start_utterance(self, committed_text):
+        """Begin without words."""
+        super().start_utterance(committed_text)
+        self.held = ()
+
+
+class Guesses(NativeRecognizer):
+    """Shows a guess of the word that comes next, which is nearly always wrong."""
+
+    @property
+    def hypothesis(self):
+        """The word that has begun, and a guess."""
+        begun = super().hypothesis
+        end = begun[-1].end if begun else self._buffer.start / 16_000
+        guess = Word(end, end, (" zero", " nine", " two")[self._state.steps % 3], 0.1)
+        return (*begun, guess) if self._state.steps else ()
+
+
+def opened_with(recognizer):
+    """Return a class of backends whose streams have this *recognizer*."""
+
+    def open_stream(engine, config, calls):
+        decode = calls.wrap(partial(decode_step, vocabulary=engine.vocabulary), cut=cut_step)
+        return partial(recognizer, decode, language=config.language)
+
+    class Backend(ScriptedBackend):
+        def __init__(self):
+            super().__init__()
+            self._open_stream = open_stream
+
+    return Backend
+
+
+class Caching(FaultyStream):
+    """A sound stream, whose backend keeps its last results in a cache with a bound."""
+
+    def changed(self, emission, call):
+        """Keep a result of each flush."""
+        cache = self.backend.marks.setdefault("cache", OrderedDict())
+        number = self.backend.marks["number"] = self.backend.marks.get("number", 0) + 1
+        if call != "process_iter":
+            cache[number] = bytes(CACHED_BYTES)
+            while len(cache) > CACHED:
+                cache.popitem(last=False)
+        return emission
+
+
+HONEST = {
+    "commits only at flushes": (opened_with(HoldsUntilFlush), ("native",)),
+    "guesses the next word": (opened_with(Guesses), ("native",)),
+    "fills a cache with a bound": (partial(FaultyBackend, Caching), None),
+}
+
+
+def honest(name):
+    """Return the sound backend *name*, for examination."""
+    make, policies = HONEST[name]
+    spec = {} if policies is None else {"policies": policies, "options": ()}
+    case = FaultyCase(
+        name="sound", rule="", detector="tests", sentence="", make=lambda model: make(), spec=spec
+    )
+    return case.under_test()
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("commits only at flushes", "RES-03"),
+        ("guesses the next word", "HYP-02"),
+        ("fills a cache with a bound", "RES-01"),
+    ],
+)
+def test_an_unusual_backend_keeps_the_rule_that_it_seems_to_break(name, rule):
+    """A hypothesis counts as shown, may be wrong, and a cache may fill."""
+    if rule == "RES-01":
+        test = "test_resets_turns_and_streams_leave_no_memory"
+        statuses = {each.test: each.status for each in outcomes(honest(name), rule=rule)}
+
+        assert statuses[test] == "pass"
+    else:
+        assert {each.status for each in outcomes(honest(name), rule=rule)} == {"pass"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HONEST)
+def test_an_unusual_backend_complies(name):
+    """No rule is broken, in sessions either."""
+    under_test = honest(name)
+    under_test.sessions = 48
+    broken = broken_rules(under_test)
+
+    assert {rule: result.detail for rule, result in broken.items() if rule != "PKG-03"} == {}
+
+
+class Dithered(Matcher):
+    """A recogniser that adds noise to its audio, another one each time."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(5)
+
+    def scaled(self, audio):
+        """Add noise."""
+        noise = self.random.standard_normal(len(audio)) * 0.001
+        return audio + noise.astype(np.float32)
+
+
+def test_an_engine_that_varies_is_called_that():
+    """An engine that answers the same audio differently fails COM-04, and COM-05 is not blamed."""
+    case = FaultyCase(
+        name="dithered", rule="", detector="tests", sentence="", make=Dithered.load, spec=MATCHER
+    )
+    found = {(each.rule, each.status): each for each in outcomes(case.under_test(), rule="COM-05")}
+
+    assert found.keys() == {("COM-04", "fail"), ("COM-05", "n/a")}, found
+    blamed = found["COM-04", "fail"]
+    assert "your engine answers the same audio differently: two runs of " in blamed.detail
+    assert blamed.is_first
+    assert "(COM-04)" in found["COM-05", "n/a"].detail
+
+
+def test_a_load_that_returns_the_open_backend_is_called_that():
+    """PKG-04 does not blame swallowed options for a backend that is loaded once."""
+    backend = ScriptedBackend()
+    under_test = BackendUnderTest(SCRIPTED_SPEC, lambda model, **options: backend)
+    found = {
+        each.rule: each for each in outcomes(under_test, rule="PKG-04") if each.status == "fail"
+    }
+
+    assert found.keys() == {"ISO-06"}
+    assert "load() returned a backend that is already open" in found["ISO-06"].detail
+
+
+class Certain(FaultyStream):
+    """Reports a probability of two."""
+
+    def changed(self, emission, call):
+        """Change the probabilities."""
+        words = tuple(attrs.evolve(token, probability=2.0) for token in emission.committed)
+        return attrs.evolve(emission, committed=words)
+
+
+def test_a_probability_above_one_is_explained_by_its_range():
+    """The sentence of the failure is that on tokens, not that on the version of the API."""
+    case = FaultyCase(
+        name="certain", rule="", detector="tests", sentence="",
+        make=lambda model: FaultyBackend(Certain),
+    )  # fmt: skip
+    (failed,) = (
+        each for each in outcomes(case.under_test(), rule="PKG-01") if each.status == "fail"
+    )
+
+    assert failed.explanation.startswith("PKG-01  Tokens have a probability ")
+    assert "expected 0 to 1" in failed.detail
+
+
+def test_wrong_words_are_not_blamed_on_the_hypothesis():
+    """HYP-02 is not judged if what is committed is wrong as well."""
+    wrong = Hypothesis(words=(Word(0.1, 0.4, " eight", 1.0),))
+
+    class Mistaken(ScriptedEngine):
+        def transcribe(self, audio, **options):
+            return wrong
+
+    class OfAnotherStream(ScriptedBackend):
+        def __init__(self):
+            super().__init__()
+            self._engine = Mistaken()
+
+    case = FaultyCase(
+        name="other", rule="", detector="tests", sentence="", make=lambda model: OfAnotherStream()
+    )
+    (outcome,) = outcomes(case.under_test(), rule="HYP-02")
+
+    assert outcome.status == "n/a"
+    assert "the committed words are not those of the audio" in outcome.detail

@@ -9,9 +9,13 @@ import sys
 
 import pytest
 
+from wlk_live.whisperlivekit import table
+from wlk_serve.cli import serve
+
 from .conftest import KEY
 
 RATE = 16_000
+PAGE = (Path(__file__).parents[3] / "docs/migrate.md").read_text(encoding="utf-8")
 PACKAGE = find_spec("whisperlivekit")
 if PACKAGE is None:
     pytest.skip("install whisperlivekit, or run nox -s clients", allow_module_level=True)
@@ -48,3 +52,26 @@ def test_the_states_of_mode_diff_end_with_the_words_of_the_command_line(server, 
     texts = [line["text"].strip() for line in result.lines if line["text"]]
     assert texts[-1] == expected.turns[-1]
     assert expected.turns[0] in texts
+
+
+def test_every_flag_of_its_server_is_answered(monkeypatch):
+    """Each has a row on the page, and is in the table of the command unless it has the flag."""
+    path = Path(PACKAGE.origin).with_name("parse_args.py")
+    spec = spec_from_file_location("whisperlivekit_parse_args", path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    parsers = []
+
+    def parse(parser):
+        parsers.append(parser)
+        raise SystemExit
+
+    monkeypatch.setattr(module.ArgumentParser, "parse_args", parse)
+    with pytest.raises(SystemExit):
+        module.parse_args()
+    flags = {name for action in parsers[0]._actions for name in action.option_strings}
+    ours = {name for parameter in serve.params for name in parameter.opts}
+
+    assert [flag for flag in sorted(flags - {"-h", "--help"}) if f"`{flag}`" not in PAGE] == []
+    assert set(table("flags")) == flags - ours
+    assert {"--target-language", "--frame-threshold"} <= flags

@@ -33,6 +33,17 @@ def refusal(admission, headers):
     return None
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+@pytest.mark.parametrize("name", ["authorization", "x-api-key"])
+def test_a_key_with_an_umlaut_is_accepted_in_a_header(name, encoding):
+    """Servers read headers as Latin-1, and most clients write them in UTF-8."""
+    admission = Admission.of(["schlüssel"], [], is_local=True)
+    text = "schlüssel".encode(encoding).decode("latin-1")
+    headers = {**OWN, name: f"Bearer {text}" if name == "authorization" else text}
+
+    assert refusal(admission, headers) is None
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:8000"])
 def test_a_local_server_answers_to_the_names_of_this_machine(local, host):
     """Every form of the loopback address counts."""

@@ -241,14 +241,14 @@ class PlayedSession:
         """Pass *messages* and the events they cause to the protocol; return its answers."""
         before = len(self.messages)
         for message in messages:
-            self.messages += self.protocol.receive(message)
             try:
+                self.messages += self.protocol.receive(message)
                 while self.audio.is_waiting:
                     if self.audio.open_segment is None:
                         self.streams.append(self._stream(self.audio.options))
                         self.audio.open(self.streams[-1])
                     self.audio.proceed()
-            except WLKError as error:  # of the model's stream, which the server passes on
+            except WLKError as error:  # a refusal, or of the model's stream
                 self.messages += self.protocol.refuse(as_request_error(error))
                 self.audio.drop_waiting()
             self.happen()

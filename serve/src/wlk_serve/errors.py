@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import logging
+import re
 import reprlib
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import JSONResponse, Response
@@ -13,9 +15,13 @@ from starlette.responses import JSONResponse, Response
 from wlk_core.errors import AudioFormatError, BackendError, OptionError, StreamClosed, WLKError
 from wlk_live.errors import SessionOverloaded
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _LOGGER = logging.getLogger(__name__)
 _TOO_MANY = 429
 _INTERNAL = 500
+_PATH_PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")  # of msgspec's paths, such as $.include[0]
 
 
 class RequestError(WLKError):
@@ -81,9 +87,9 @@ def converted(value: Any, kind: Any, name: str = "", *, is_text: bool = False) -
         raise invalid(name, "valid Unicode", reprlib.repr(value)) from None
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-        path = path.rstrip("`")
-        for part in path.split(".")[1:]:
-            value = value[part]
+        path = path.rstrip("`").partition("[...]")[0]  # which stands for any key of a dictionary
+        for field, index in _PATH_PART.findall(path):
+            value = value[int(index)] if index else value[field]
         reason = message.partition(", got ")[0]
         param = f"{name}{path}".lstrip(".") or "body"
         raise RequestError(
@@ -98,6 +104,15 @@ def shutdown_error() -> RequestError:
     return RequestError(
         "the server is shutting down", status=503, code="server_shutting_down", retry_after=5
     )
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Turn a SystemExit, with which a plugin would end the event loop, into a RuntimeError."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"a plugin raised SystemExit({error})") from error
 
 
 def as_failure(error: BaseException) -> WLKError:

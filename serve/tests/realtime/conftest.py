@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from wlk_core.errors import WLKError
+from wlk_serve.errors import as_request_error
 from wlk_serve.protocols import SessionAudio, SessionInfo
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
@@ -27,12 +29,21 @@ class OpenedProtocol:
 
     def receive(self, data):
         """Open the stream that a message needs; return the answers to the message."""
-        answers = self._protocol.receive(data)
+        try:
+            answers = self._protocol.receive(data)
+        except WLKError as error:  # as the server does
+            answers = self._protocol.refuse(as_request_error(error))
         while self.audio.is_waiting:
             if self.audio.open_segment is None:
+                while self.audio.is_full:
+                    self.make_room()
                 self.audio.open(self._open_stream(self.audio.options))
             self.audio.proceed()
         return answers
+
+    def make_room(self):
+        """End an earlier stream, for which the server would wait."""
+        raise AssertionError
 
     def handle(self, stream, events):
         """Return the messages that report a stream's events."""

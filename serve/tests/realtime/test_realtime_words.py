@@ -41,6 +41,7 @@ class Client:
         self.streams, self.messages, self._counts = [], [], Counter()
         card = ModelCard(name="small", spec=SPEC)
         self.protocol = OpenedProtocol(card, self._open)
+        self.protocol.make_room = lambda: self.step(0)
         self.items, self.words, self.marks, self.committed_marks = [], [], [], 0
         self.uses_detection = False
         self._languages = deque(LANGUAGES)  # the next one first; a refused one is tried again

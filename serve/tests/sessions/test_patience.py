@@ -90,8 +90,8 @@ def test_a_process_that_was_frozen_reads_who_came_back_before_it_forgets(session
 
 
 def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle(session, clock):
-    """A client that stays idle after the freeze gets the error."""
-    session.begin()
+    """A client that stays idle after the freeze is closed without an error event."""
+    queue = session.begin()
     clock.now += 1000
     ended = []
     for seconds in (0.5, 0.5):
@@ -99,6 +99,8 @@ def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle
         ended.append(session.audio.is_ended)
 
     assert ended == [False, True]
+    assert [kind for kind, _ in queue._messages] == ["session.created", "wlk.cut"]
+    assert session.close_reason == "idle for 600 s"
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):

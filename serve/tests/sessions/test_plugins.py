@@ -20,6 +20,8 @@ from wlk_conformance.testing import CodedToken, encode, script_words
 from wlk_core.registry import Registry
 from wlk_serve import protocols
 from wlk_serve.admission import Limits
+from wlk_serve.errors import RequestError
+from wlk_serve.ops.metrics import Metrics
 from wlk_serve.protocols import TcpRoute, installed_routes
 from wlk_serve.server import bound_sockets
 from wlk_serve.sessions import sockets
@@ -224,6 +226,51 @@ def test_a_client_without_http_that_still_sends_reads_how_its_connection_ends(se
 
             assert connection.recv(1) == b""
             assert ("hello" in first) is bool(rest)
+
+
+def test_a_client_that_only_reads_after_its_last_message_gets_every_word(server, expected):
+    """It closes its side without a message that ends the audio."""
+    with socket.create_connection(server[1], timeout=WAIT) as client:
+        client.sendall(b"%d\n" % len(AUDIO) + AUDIO)
+        client.shutdown(socket.SHUT_WR)
+        messages = [json.loads(line) for line in client.makefile()]
+
+    assert words_of(messages) == expected
+
+
+def test_a_client_that_never_reads_loses_its_connection(monkeypatch):
+    """Otherwise it would keep a file descriptor of the server for ever."""
+    monkeypatch.setattr(sockets, "_SEND_SECONDS", 0.05)
+
+    class Refused:
+        protocol = "flood"
+
+        def open(self, _card):
+            raise RequestError("full")
+
+        def refuse(self, _error):
+            return {"error": "x" * (16 << 20)}  # more than the kernel takes
+
+    async def run():
+        writers = asyncio.get_running_loop().create_future()
+        service = SimpleNamespace(card=SimpleNamespace(named=None), metrics=Metrics())
+        served = sockets.SessionSockets(service, None, None, Limits())
+
+        async def serve(reader, writer):
+            writers.set_result(writer)
+            await served.serve_tcp(Refused(), reader, writer)
+
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with asyncio.timeout(WAIT), listening:
+            address = listening.sockets[0].getsockname()
+            client = socket.create_connection(address)
+            writer = await writers
+            with pytest.raises(ConnectionError):
+                await writer.wait_closed()
+                await writer.drain()
+            client.close()
+
+    asyncio.run(run())
 
 
 def test_a_client_without_http_that_stays_connected_is_left(monkeypatch):

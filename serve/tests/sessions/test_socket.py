@@ -31,6 +31,7 @@ class Socket:
     text: str = "{}"  # an invalid message, which is answered with an error
     error: Exception | None = None
     close_code: int | None = None
+    close_reason: str | None = None
     taken: list = attrs.field(factory=list)
 
     async def receive(self):
@@ -49,9 +50,9 @@ class Socket:
             await asyncio.Event().wait()
         self.taken.append(text)
 
-    async def close(self, code):
-        """Store the code."""
-        self.close_code = code
+    async def close(self, code, reason):
+        """Store the code and the reason."""
+        self.close_code, self.close_reason = code, reason
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from wlk_live.session.events import Commit, Endpoint
+from wlk_live.session.events import Commit, Endpoint, Failure
 from wlk_serve.errors import as_request_error
 
 if TYPE_CHECKING:
@@ -156,6 +156,8 @@ class SessionFigures:
                         self.metrics.emission_latency.observe(latency)
                 case Endpoint(reason="silence"):
                     self.metrics.final_latency.observe(max(0.0, event.audio_time - event.time))
+                case Failure(is_final=True):
+                    self.metrics.errors.labels("engine_failed").inc()
                 case Endpoint(reason="commit") if commits:
                     self.metrics.final_latency.observe(self._clock() - commits.popleft())
 

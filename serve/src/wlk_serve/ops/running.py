@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from wlk_serve.errors import RequestError, shutdown_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from wlk_serve.admission import Limits
 
@@ -81,7 +81,7 @@ class RunningSessions:
             return
         _LOGGER.info("draining: ending the remaining %d after their last words", len(self._running))
         for session in list(self._running):
-            session.end()
+            _try(session.end)
         if not await self._empty_within(_FLUSH_SECONDS):
             _LOGGER.error(
                 "%d sessions and requests did not end within %g s and are dropped",
@@ -89,7 +89,7 @@ class RunningSessions:
                 _FLUSH_SECONDS,
             )
             for session in list(self._running):
-                session.close()
+                _try(session.close)
 
     async def _empty_within(self, seconds: float) -> bool:
         try:
@@ -100,3 +100,11 @@ class RunningSessions:
         except TimeoutError:
             return False
         return True
+
+
+def _try(call: Callable[[], object]) -> None:
+    """Call *call*, and log what it raises: the other sessions still have to be ended."""
+    try:
+        call()
+    except Exception:
+        _LOGGER.exception("a session was not ended properly")

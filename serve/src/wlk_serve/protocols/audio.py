@@ -10,7 +10,6 @@ import attrs
 
 from wlk_live.audio import PcmReader
 from wlk_live.session.events import End, Endpoint, Failure
-from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -129,10 +128,10 @@ class SessionAudio:
         """The last segment, if it takes audio; None if the next audio needs a new stream."""
         return self.segments[-1] if self.segments and self.segments[-1].takes_audio else None
 
-    def check_change(self) -> None:
-        """Raise RequestError if a change of options would need one stream too many."""
-        if self.open_segment is not None:
-            self._check_count()
+    @property
+    def is_full(self) -> bool:
+        """Whether another stream has to wait until an earlier one is over."""
+        return len(self.segments) >= _MAX_SEGMENTS
 
     def change(self, options: StreamOptions) -> None:
         """Use *options* from now on; after the first audio, encoding and rate must not change."""
@@ -149,15 +148,12 @@ class SessionAudio:
         After the end or a failure it is dropped.  The beginning of a sample waits for its rest.
 
         Raises:
-            RequestError: the audio needs one more stream than a session may have.
             AudioFormatError: it contains NaN or infinity; nothing was appended.
 
         """
         if self.is_ended or self.has_failed or self._is_closed:
             return False
         segment = self.open_segment
-        if segment is None:
-            self._check_count()
         audio = self._reader.read(data)
         if segment is None or self._waiting:
             if len(audio):  # otherwise it would open a stream for nothing
@@ -174,21 +170,17 @@ class SessionAudio:
         """
         Append audio as `append` does, in pieces that *pieces* decodes: none now, all by `proceed`.
 
-        An error that *pieces* raises is raised by `proceed`.  Raises RequestError like `append`.
+        An error that *pieces* raises is raised by `proceed`.
         """
         if self.is_ended or self.has_failed or self._is_closed:
             return
-        if self.open_segment is None:
-            self._check_count()
         self._waiting.append(partial(self._take_piece, pieces))
 
     def mark(self, name: str) -> None:
-        """Request a `Marked` event once all audio so far is decoded; raises like `append`."""
+        """Request a `Marked` event once all audio so far is decoded."""
         if self.is_ended:
             return  # it would open another stream, which nothing would end
         segment = self.open_segment
-        if segment is None:
-            self._check_count()
         if segment is None or self._waiting:
             self._waiting.append(lambda: self.segments[-1].stream.mark(name))
         else:
@@ -289,16 +281,6 @@ class SessionAudio:
         for segment in self.segments:
             segment.stream.close()
         self.segments.clear()
-
-    def _check_count(self) -> None:
-        if len(self.segments) >= _MAX_SEGMENTS:
-            raise RequestError(
-                f"{_MAX_SEGMENTS} streams of this session are unfinished, and a new configuration "
-                "or a clear needs another one; wait for their words",
-                status=429,
-                code="rate_limit_exceeded",
-                retry_after=1,
-            )
 
     def _receive(self, audio: NDArray[np.float32]) -> None:
         """Pass audio to the open stream; of longer audio the first part, and the rest waits."""

@@ -75,17 +75,13 @@ class ClientProtocol(Protocol):
         """Return the first messages of a connection."""
 
     def receive(self, data: str | bytes) -> Iterable[Message]:
-        """Apply a message of the client; no message may make it raise."""
+        """Apply a message of the client; raise RequestError to have it refused by `refuse`."""
 
     def handle(self, event: Event | SegmentEnd) -> Iterable[Message]:
         """Apply an event of the audio, with times in seconds on the session's clock."""
 
     def refuse(self, error: RequestError) -> Iterable[Message]:
-        """
-        Report that a limit of the server was reached, or that a stream could not be opened.
-
-        While `SessionAudio.is_waiting`, the error answers the last message that was received.
-        """
+        """Report that the last message that was received is refused."""
 
     def end(self) -> Iterable[Message]:
         """End the audio before a shutdown or at a limit; may be called again."""
@@ -166,15 +162,30 @@ class CloseSocket:
 
 
 def header_keys(headers: Mapping[str, str]) -> list[str]:
-    """Return the keys in *headers* (lower-case names), from wherever OpenAI's clients put them."""
+    """
+    Return the keys in *headers* (lower-case names), from wherever OpenAI's clients put them.
+
+    Headers are read as Latin-1; what may have been UTF-8 is returned in both readings.
+    """
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
     keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
     offered = headers.get("sec-websocket-protocol", "").split(",")
     names = [name.strip() for name in offered]
-    return keys + [
-        name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
-    ]
+    keys += [name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)]
+    return [reading for key in keys for reading in _readings(key)]
+
+
+def _readings(key: str) -> list[str]:
+    try:
+        return [*dict.fromkeys([key, key.encode("latin-1").decode()])]
+    except UnicodeError:
+        return [key]
+
+
+def is_key_protocol(name: str) -> bool:
+    """Return whether the subprotocol *name* holds a key, which responses should not repeat."""
+    return name.startswith(_KEY_PROTOCOL)
 
 
 def _header_keys(connection: HTTPConnection) -> list[str]:

@@ -11,7 +11,6 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from wlk_core.errors import WLKError
 from wlk_live.audio.pcm import sample_bytes
 from wlk_live.records import speaker_name
 from wlk_live.session.events import (
@@ -65,7 +64,7 @@ class RealtimeProtocol:
     """
     One Realtime session, without sockets, threads or clocks: a `ClientProtocol`.
 
-    No message of a client makes it raise.  Items are completed in order, one at a time.
+    Items are completed in order, one at a time.
 
     Args:
         audio: takes the audio that the client appends.
@@ -105,24 +104,28 @@ class RealtimeProtocol:
         return self._out([created])
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply a message: JSON text, or binary audio after the first ``session.update``."""
-        try:
-            audio, fields = self._read(data)
-            if audio is None:
-                return self._out(list(self._apply(fields)))
-            size = self._sample_bytes
-            if len(audio) % size:
-                found = f"{len(audio)} bytes"
-                raise invalid("audio", f"in whole samples of {size} bytes", found)
-            if not self._audio.append(audio):
-                self._check_open()
-        except WLKError as error:
-            return self._out([_error(as_request_error(error), self._event_id)])
+        """
+        Apply a message: JSON text, or binary audio after the first ``session.update``.
+
+        Raises:
+            WLKError: the message is refused.
+
+        """
+        audio, fields = self._read(data)
+        if audio is None:
+            return self._out(list(self._apply(fields)))
+        size = self._sample_bytes
+        if len(audio) % size:
+            found = f"{len(audio)} bytes"
+            raise invalid("audio", f"in whole samples of {size} bytes", found)
+        if not self._audio.append(audio):
+            self._check_open()
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Return an error message; while a client's message waits, it answers that message."""
-        return self._out([_error(error, self._event_id if self._audio.is_waiting else None)])
+        """Return an error message, which answers the last message of the client."""
+        record = {**error.record(), "event_id": self._event_id}
+        return self._out([{"type": "error", "error": record}])
 
     def handle(self, event: Event | SegmentEnd) -> list[Message]:
         """Apply an event of the session's audio."""
@@ -229,8 +232,6 @@ class RealtimeProtocol:
                 param="session.audio.input.format",
             )
         options = new.stream_options()
-        if options != self._audio.options:
-            self._audio.check_change()  # before anything changes: the next audio opens a stream
         if old.turn_detection is None and new.turn_detection is not None and self._uncommitted():
             yield from self._commit()
         elif old.turn_detection is not None and new.turn_detection is None:
@@ -381,10 +382,6 @@ class RealtimeProtocol:
             {"event_id": f"event_{self._info.id}_{next(self._event_numbers)}", **message}
             for message in messages
         ]
-
-
-def _error(error: RequestError, event_id: str | None) -> Message:
-    return {"type": "error", "error": {**error.record(), "event_id": event_id}}
 
 
 def _token_record(token: ASRToken) -> dict[str, Any]:

@@ -9,20 +9,23 @@ from msgspec import Meta
 
 from wlk_serve.errors import converted, invalid
 from wlk_serve.protocols import Opening, Resumption, SocketRoute
+from wlk_serve.protocols.routes import is_key_protocol
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wlk_serve.protocols import Handshake
 
 _NEW = "1"  # requests a token for a new session
-_SUBPROTOCOL = "realtime"  # browsers that offer subprotocols need one to be accepted
+_SUBPROTOCOL = "realtime"
 _RESUME = "wlk-resume."  # prefix of the subprotocol that carries a token
 
 
 def _open(handshake: Handshake) -> Opening | Resumption:
     query, offered = handshake.query, handshake.subprotocols
-    subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in offered else None
+    subprotocol = _accepted(offered)
     number = query.get("wlk_last_seq", "0")
     last = converted(number, Annotated[int, Meta(ge=0)], "wlk_last_seq", is_text=True)
     resume = query.get("wlk_resume")
@@ -45,6 +48,16 @@ def _open(handshake: Handshake) -> Opening | Resumption:
         subprotocol=subprotocol,
         is_resumable=resume == _NEW,
     )
+
+
+def _accepted(offered: Sequence[str]) -> str | None:
+    """
+    Return the subprotocol to accept, None if none is offered.
+
+    Browsers fail a connection that accepts none of those they offered.
+    """
+    plain = [name for name in offered if not (is_key_protocol(name) or name.startswith(_RESUME))]
+    return _SUBPROTOCOL if _SUBPROTOCOL in offered else next(iter([*plain, *offered]), None)
 
 
 def routes() -> list[SocketRoute]:

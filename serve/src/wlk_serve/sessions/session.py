@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext, suppress
+from functools import partial
+import logging
 import secrets
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wlk_core.errors import WLKError
 from wlk_serve.blocking_work import LARGE_MESSAGE
-from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.ops.metrics import SessionFigures
 from wlk_serve.protocols.audio import SessionAudio
 from wlk_serve.protocols.routes import SessionInfo
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from wlk_serve.models.service import Service
     from wlk_serve.protocols.routes import Message, Opening
 
+_LOGGER = logging.getLogger(__name__)
+
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 LOST = 1006  #: stands for the close code of a socket that ended without one
 TAKEN_OVER = 4409  #: close code: another socket resumed the session
@@ -41,6 +44,8 @@ _MAX_WAITING_SECONDS = 400.0
 # Minimum time between openings of a session's streams.  A client that changes options with every
 # message would otherwise keep opening threads, and so the GIL, busy: /livez took 87 ms, not 33.
 _OPENING_SECONDS = 0.25
+#: The type of a message that a socket receives when its client only reads from now on.
+END_OF_AUDIO = "wlk.end_of_audio"
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
 
 
@@ -48,7 +53,7 @@ class MessageSource(Protocol):
     """What a session asks of the socket that it reads."""
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """Wait for the next message, in the form of ASGI."""
+        """Wait for the next message, in the form of ASGI, or for `END_OF_AUDIO`."""
 
 
 class ClientSession:
@@ -82,6 +87,8 @@ class ClientSession:
         self._outcome = "left"  # for the log
         self._queue: SendQueue | None = None  # of the attached socket
         self.close_code = DONE
+        self.close_reason = ""  #: why the server ends the session, for the client and the log
+        self._is_defective = False  # whether the protocol raised an error that is not its client's
         token = secrets.token_urlsafe(18) if opening.is_resumable else None
         info = SessionInfo(
             id=f"sess_{secrets.token_hex(12)}",
@@ -99,7 +106,10 @@ class ClientSession:
         self._loop = asyncio.get_running_loop()
         self._may_have_decoded = asyncio.Event()  # cleared only by a socket that waits for steps
         self._may_have_decoded.set()
-        self._lifetime_timer = self._loop.call_later(limits.max_session_seconds, self._finish)
+        self._lifetime_timer = self._loop.call_later(
+            limits.max_session_seconds,
+            partial(self._finish, f"longer than {limits.max_session_seconds:g} s"),
+        )
         self._idle_seconds = limits.idle_seconds
         self._last_message = self._next_opening = self._loop.time()
         self._idle_timer = self._loop.call_later(limits.idle_seconds, self._check_idle)
@@ -116,7 +126,12 @@ class ClientSession:
     def begin(self) -> SendQueue:
         """Attach the first socket; return its queue."""
         queue = self._queue = SendQueue(self._replaceable)
-        queue.put(map(encode, self._protocol.begin()))
+
+        def begin() -> tuple[Message, ...]:
+            queue.put(map(encode, self._protocol.begin()))  # the log numbers only later messages
+            return ()
+
+        self._ask(begin)
         return queue
 
     def resume(self, last: int) -> SendQueue:
@@ -159,6 +174,8 @@ class ClientSession:
             own_code = OVERLOADED
             self.figures.metrics.send_queue_full.inc()
         self._outcome = str(own_code if code is None else code)
+        if code is None and self.close_reason:
+            self._outcome += f" ({self.close_reason})"
         if self.log is None or code in _DELIBERATE:
             self.close()
             return own_code
@@ -180,6 +197,9 @@ class ClientSession:
             message = await socket.receive()
             if message["type"] == "websocket.disconnect":
                 return int(message.get("code", LOST))
+            if message["type"] == END_OF_AUDIO:
+                self._finish()
+                continue  # until the last words are sent
             text = message.get("text")
             await self.receive(queue, message.get("bytes") or b"" if text is None else text)
             await self.give_way(queue)  # `socket.receive` does not yield while messages are queued
@@ -191,13 +211,7 @@ class ClientSession:
         async with self._service.blocking_work.turn() if is_large else nullcontext():
             if queue is not self._queue:
                 return  # the client sends it again through its new socket
-            answers: list[Message] = []
-            try:
-                answers.extend(self._protocol.receive(data))
-            except WLKError as error:
-                answers.extend(self._protocol.refuse(as_request_error(error)))
-            if answers:
-                self._put(answers)
+            self._ask(self._take, data)
             self.figures.count_audio(self.audio.samples, self.audio.options.rate)
             self._may_have_decoded.set()  # the message may have dropped audio
         if self.audio.is_waiting:
@@ -240,11 +254,25 @@ class ClientSession:
                     await self.give_way(queue)
         except WLKError as error:
             if queue is self._queue and self.audio.is_waiting:
-                self._put(self._protocol.refuse(as_request_error(error)))
+                self._ask(self._protocol.refuse, self._service.metrics.counted(error))
                 if self.audio.drop_waiting():
-                    self._put(self._protocol.end())
+                    self._ask(self._protocol.end)
+
+    def _take(self, data: str | bytes) -> list[Message]:
+        """Return the answers to a message, the last one an error if it is refused."""
+        answers: list[Message] = []
+        try:
+            answers.extend(self._protocol.receive(data))
+        except WLKError as error:
+            answers.extend(self._protocol.refuse(self._service.metrics.counted(error)))
+        return answers
 
     async def _open_stream(self, queue: SendQueue) -> None:
+        if self.audio.is_full:
+            # An error would end the calls of clients that could have waited for their own words.
+            self._may_have_decoded.clear()
+            await self._may_have_decoded.wait()
+            return  # `_proceed` checks again
         if (seconds := self._next_opening - self._loop.time()) > 0:
             await asyncio.sleep(seconds)
             return  # `_proceed` checks again: the session may have ended meanwhile
@@ -261,7 +289,7 @@ class ClientSession:
         """Take no more audio, deliver the last words and close, as the server restarts."""
         if not self.audio.is_ended:  # otherwise the client ended the session, which is complete
             self.close_code = RESTART
-        self._finish()
+        self._finish("the server restarts")
 
     def _check_idle(self) -> None:
         now = self._loop.time()
@@ -271,10 +299,9 @@ class ClientSession:
         if left > 0 or self._queue is None or self.audio.is_waiting:
             self._idle_timer = self._loop.call_later(max(left, 1.0), self._check_idle)
         elif not self.audio.is_ended:
-            message = f"no message came for {self._idle_seconds:g} s; connect again"
-            error = RequestError(message, status=408, code="idle_timeout")
-            self._put(self._protocol.refuse(error))
-            self._finish()
+            # No error event: LiveKit's clients end the call on one, but reconnect after a close.
+            self.figures.metrics.errors.labels("idle_timeout").inc()
+            self._finish(f"idle for {self._idle_seconds:g} s")
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or can still attach."""
@@ -300,24 +327,42 @@ class ClientSession:
             self.figures.finish(self._outcome)
             on_over()
 
-    def _finish(self) -> None:
+    def _finish(self, reason: str = "") -> None:
         """End the audio before its client does, perhaps in the middle of a word."""
+        if not self.audio.is_ended:
+            self.close_reason = reason
         with suppress(WLKError):  # the messages of the end already say that audio was dropped
             self.audio.take_waiting()
         self.figures.count_audio(self.audio.samples, self.audio.options.rate)
         self.audio.drop_waiting()
-        self._put(self._protocol.end())
+        self._ask(self._protocol.end)
         self._stop_if_over()
 
     def _handle(self, stream: ServedStream, events: list[Event]) -> None:
         self.figures.add_events(events, self.backlog_seconds, stream.commit_times)
-        try:
-            for event in self.audio.events(stream, events):
-                self._put(self._protocol.handle(event))
-        except Exception:
-            self.fail()
-            raise  # the event loop logs it
+        for event in self.audio.events(stream, events):
+            self._ask(self._protocol.handle, event)
+        self._may_have_decoded.set()  # another stream may be opened
         self._stop_if_over()
+
+    def _ask(self, call: Callable[..., Iterable[Message]], *arguments: object) -> None:
+        """
+        Send the answers of *call*, a call of the protocol.
+
+        Whatever else it raises ends this session only; a SystemExit would end the event loop.
+        """
+        if self._is_defective:
+            return
+        try:
+            if answers := list(call(*arguments)):
+                self._put(answers)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            self._is_defective = True
+            _LOGGER.exception("a session failed")
+            self.figures.metrics.errors.labels("internal_error").inc()
+            self.fail()
 
     def fail(self) -> None:
         """Close the session because of a defect in the server."""
@@ -325,11 +370,7 @@ class ClientSession:
         self._stop_if_over()
 
     def _put(self, answers: Iterable[Message]) -> None:
-        messages = list(answers)
-        for message in messages:
-            if isinstance(error := message.get("error"), dict):
-                self.figures.metrics.errors.labels(error.get("code") or "none").inc()
-        texts = map(encode, messages) if self.log is None else self.log.number(messages)
+        texts = [*map(encode, answers)] if self.log is None else self.log.number(answers)
         if self._queue is not None:
             self._queue.put(texts)
 

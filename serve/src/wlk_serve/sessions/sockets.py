@@ -6,15 +6,16 @@ import asyncio
 from contextlib import ExitStack
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from starlette.websockets import WebSocketDisconnect
 
 from wlk_core.errors import WLKError
+from wlk_serve.errors import contained
 from wlk_serve.protocols.routes import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.messages import resume_expired
-from wlk_serve.sessions.session import DONE, LOST, OVERLOADED, ClientSession
+from wlk_serve.sessions.session import END_OF_AUDIO, LOST, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from wlk_serve.admission import Admission, Limits
+    from wlk_serve.errors import RequestError
     from wlk_serve.models.service import Service
     from wlk_serve.ops.running import RunningSessions
     from wlk_serve.protocols.routes import Message, Opening, SocketRoute, TcpRoute
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed
-_SEND_SECONDS = 10.0  # for one message
+_SEND_SECONDS = 10.0  # for one message, and for what a TCP connection has left to send at its end
 _LINGER_SECONDS = 2.0  # for a TCP client to close its side; a shutdown waits for it
 
 
@@ -47,20 +49,26 @@ class SessionSockets:
     async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
         """Accept or refuse a WebSocket, and serve its session."""
         try:
-            key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
-            opening = route.open(Handshake.of(socket, self._service.card, secret))
-            if isinstance(opening, Resumption):
-                await self._resume(socket, opening, key_id)
-                return
-            session = self._new_session(route.protocol, opening, key_id)
-        except WLKError as error:
-            answer = route.refuse(self._service.metrics.counted(error))
+            with contained():
+                key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
+                opening = route.open(Handshake.of(socket, self._service.card, secret))
+                session = (
+                    None
+                    if isinstance(opening, Resumption)
+                    else self._new_session(route.protocol, opening, key_id)
+                )
+        except Exception as error:  # noqa: BLE001 -- also of a plugin's code
+            answer = route.refuse(self._counted(error))
             if not isinstance(answer, CloseSocket):
                 await socket.send_denial_response(answer)
                 return
             if answer.message is not None:
-                await socket.accept()
-            await _close(socket, answer.code, answer.message)
+                # Browsers fail a connection that accepts none of the subprotocols they offered.
+                await socket.accept(next(iter(socket.scope.get("subprotocols", ())), None))
+            await _close(socket, answer.code, message=answer.message)
+            return
+        if session is None:
+            await self._resume(socket, cast("Resumption", opening), key_id)
             return
         await self._serve_new(socket, session, opening.subprotocol)
 
@@ -68,13 +76,24 @@ class SessionSockets:
         """Serve a session over a TCP connection, or refuse it."""
         socket = _TcpSocket(route, reader, writer)
         try:
-            opening = route.open(self._service.card.named)
-            session = self._new_session(route.protocol, opening, "")
+            with contained():
+                opening = route.open(self._service.card.named)
+                session = self._new_session(route.protocol, opening, "")
+        except Exception as error:  # noqa: BLE001 -- also of a plugin's code
+            message = route.refuse(self._counted(error))
+            await _close(socket, OVERLOADED, message=message)
+        else:
             await self._serve_new(socket, session, None)
-        except WLKError as error:
-            await _close(socket, OVERLOADED, route.refuse(self._service.metrics.counted(error)))
         finally:
             writer.close()  # even if the client left
+            # A client that never reads would keep its file descriptor for ever.
+            asyncio.get_running_loop().call_later(_SEND_SECONDS, writer.transport.abort)
+
+    def _counted(self, error: Exception) -> RequestError:
+        """Return the answer to *error* after counting it; log one that is a defect."""
+        if not isinstance(error, WLKError):
+            _LOGGER.error("a session failed", exc_info=error)
+        return self._service.metrics.counted(error)
 
     def _new_session(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
         """Return a new session, counted until it is over; raise WLKError to refuse it."""
@@ -119,36 +138,41 @@ class SessionSockets:
             queue = session.resume(resumption.last)
         except WLKError as error:
             record = {**self._service.metrics.counted(error).record(), "event_id": None}
-            await _close(socket, _EXPIRED, {"type": "error", "error": record})
+            await _close(socket, _EXPIRED, message={"type": "error", "error": record})
             return
         await serve_session(socket, session, queue)
 
 
-@attrs.frozen
+@attrs.define
 class _TcpSocket:
     """A TCP connection with the methods of a WebSocket that a session uses."""
 
     _route: TcpRoute
     _reader: StreamReader
     _writer: StreamWriter
+    _is_at_end: bool = False
 
     async def accept(self, _subprotocol: str | None) -> None:
         pass  # a TCP connection needs no handshake
 
     async def receive(self) -> dict[str, Any]:
+        if self._is_at_end:
+            await asyncio.Event().wait()
         try:
-            data = await self._route.read(self._reader)
+            with contained():
+                data = await self._route.read(self._reader)
         except (ValueError, EOFError):  # malformed, or cut off
             return {"type": "websocket.disconnect", "code": LOST}
-        if data is None:
-            return {"type": "websocket.disconnect", "code": DONE}
+        if data is None:  # clients may close their side after the last message, and then read
+            self._is_at_end = True
+            return {"type": END_OF_AUDIO}
         return {"type": "websocket.receive", "bytes": data}
 
     async def send_text(self, text: str) -> None:
         self._writer.write(text.encode() + b"\n")
         await self._writer.drain()
 
-    async def close(self, _code: int) -> None:
+    async def close(self, _code: int, _reason: str = "") -> None:
         # Closing while the client sends would reset it, perhaps before it reads the last messages.
         self._writer.write_eof()
         async with asyncio.timeout(_LINGER_SECONDS):
@@ -182,7 +206,7 @@ async def serve_session(
                 session.fail()
         code = session.detach(queue, client_code)
         if client_code is None:
-            await _close(socket, code)
+            await _close(socket, code, session.close_reason)
 
 
 async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
@@ -197,12 +221,14 @@ async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
             raise WebSocketDisconnect(LOST) from error
 
 
-async def _close(socket: WebSocket | _TcpSocket, code: int, message: Message | None = None) -> None:
-    """Send *message*, if there is one, then close *socket* with *code*."""
+async def _close(
+    socket: WebSocket | _TcpSocket, code: int, reason: str = "", *, message: Message | None = None
+) -> None:
+    """Send *message*, if there is one, then close *socket* with *code* and *reason*."""
     try:
         async with asyncio.timeout(_SEND_SECONDS):
             if message is not None:
                 await socket.send_text(json.dumps(message))
-            await socket.close(code)
+            await socket.close(code, reason)
     except (OSError, RuntimeError, WebSocketDisconnect):
         pass  # the client left, or does not read (TimeoutError is an OSError)

@@ -6,7 +6,6 @@ It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v2.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -188,10 +187,8 @@ class FluxProtocol:
         return not self._audio.is_waiting and self._audio.seconds - time < _MAX_LEAD
 
     def _change_options(self) -> None:
-        with suppress(RequestError):  # too many streams are unfinished: at the end of a later turn
-            self._audio.check_change()
-            self._query = self._next_query
-            self._audio.change(self._query.options)
+        self._query = self._next_query
+        self._audio.change(self._query.options)
 
     def _warnings(self, ignored: Iterable[str]) -> list[Message]:
         """Return a message that names *ignored* fields; none if there are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import click
 import pytest
@@ -11,6 +12,7 @@ from wlk_core.tokens import ASRToken, Transcript
 from wlk_core.untrusted import ACTIVE
 from wlk_live.captions.segments import Segment, srt_cue, vtt_cue
 from wlk_live.cli.outputs import LiveView
+from wlk_live.cli.progress import Progress
 from wlk_live.session import Commit, Endpoint, HypothesisChange
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
@@ -47,8 +49,8 @@ def test_the_live_view_shows_words_and_names(monkeypatch, capsys):
     token = ASRToken(0.0, 1.0, f" {EVIL}")
 
     view.begin(EVIL, None)
-    view.show(Commit((token,), 1.0))
-    view.show(HypothesisChange(Transcript((token,)), 1.0))
+    view.show(Commit((token,), 1.0), EVIL)
+    view.show(HypothesisChange(Transcript((token,)), 1.0), EVIL)
     text = click.unstyle(capsys.readouterr().err).split("\r")[-2]
 
     assert not ACTIVE.search(text.removeprefix("\x1b[K"))
@@ -60,9 +62,9 @@ def test_a_line_that_is_complete_leaves_the_live_view(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     view = LiveView()
     view.begin("a.wav", None)
-    view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0))
+    view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0), "a.wav")
     before = capsys.readouterr().err
-    view.show(Endpoint(1.0, "silence", 2.0))
+    view.show(Endpoint(1.0, "silence", 2.0), "a.wav")
 
     assert "word" in before
     assert "word" not in capsys.readouterr().err
@@ -90,3 +92,72 @@ def test_the_live_view_shows_position_committed_text_and_hypothesis(
     assert any("0:00:04 of 0:00:04  a.wav" in line for line in lines)
     assert any("one" in line for line in lines)
     assert all(len(line.strip("\r")) < 60 for line in lines)
+
+
+def at(monkeypatch, seconds):
+    """Let the clock show *seconds*."""
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+
+
+def test_the_position_moves_on_while_the_model_works(monkeypatch):
+    """It goes at the speed so far, and never past the audio that the model was given."""
+    at(monkeypatch, 100.0)
+    progress = Progress(600.0)
+    progress.give("a.wav", 30.0)
+    at(monkeypatch, 102.0)
+    progress.finish("a.wav", 20.0)  # ten times as fast as it was spoken
+    positions = []
+    for seconds in (102.0, 102.5, 103.0, 110.0):
+        at(monkeypatch, seconds)
+        positions.append(progress.position)
+
+    assert positions == [20.0, 25.0, 30.0, 30.0]
+    assert progress.text() == "  10x, 0:00:57 left"
+
+
+def test_a_position_never_goes_back(monkeypatch):
+    """Not even if the model becomes slower."""
+    at(monkeypatch, 100.0)
+    progress = Progress(600.0)
+    progress.give("a.wav", 600.0)
+    at(monkeypatch, 101.0)
+    progress.finish("a.wav", 100.0)
+    at(monkeypatch, 103.0)
+    before = progress.position
+    progress.finish("a.wav", 110.0)
+
+    assert before == progress.position == 300.0
+
+
+def test_nothing_is_said_of_speed_before_it_is_known(monkeypatch):
+    """The first second says little."""
+    at(monkeypatch, 100.0)
+    progress = Progress(600.0)
+    at(monkeypatch, 100.5)
+    progress.finish("a.wav", 20.0)
+
+    assert (progress.text(), progress.position) == ("", 20.0)
+
+
+def test_several_recordings_have_one_progress(monkeypatch):
+    """Their positions are added."""
+    at(monkeypatch, 100.0)
+    progress = Progress(60.0)
+    at(monkeypatch, 110.0)
+    for name in "ab":
+        progress.finish(name, 10.0)
+
+    assert (progress.text(), progress.position) == ("  2.0x, 0:00:20 left", 20.0)
+
+
+def test_a_line_is_no_wider_than_the_terminal(monkeypatch, capsys):
+    """A wider one would leave its beginning on the screen when it is redrawn."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    view = LiveView()
+    view.begin("long name " * 9, 60.0)
+    view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0), "a.wav")
+    line = capsys.readouterr().err.split("\r")[-2].removeprefix("\x1b[K")
+
+    assert len(click.unstyle(line)) <= 40
+    assert line.startswith("0:00:01 of 0:01:00  long name")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import timedelta
+from contextlib import contextmanager, nullcontext, suppress
 import shutil
 import struct
 import sys
+import threading
 from typing import TYPE_CHECKING, TextIO
 import wave
 
@@ -16,34 +16,89 @@ from wlk_core.untrusted import plain, printable
 from wlk_live.captions.line_breaks import column_count
 from wlk_live.captions.segments import SegmentBuilder
 from wlk_live.cli.formats import committed
+from wlk_live.cli.progress import clock
 from wlk_live.records import speaker_name
 from wlk_live.session import Endpoint, HypothesisChange, SpeakerTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from wlk_live.cli.formats import Format, Outcome
+    from wlk_live.cli.progress import Progress
     from wlk_live.microphone import Captured
     from wlk_live.session.events import Event
 
 
+_REDRAW_SECONDS = 0.5  # between two positions while the model works
+
+
 class LiveView:
-    """The last line of a terminal, redrawn in place on standard error; nothing elsewhere."""
+    """
+    The last line of a terminal, redrawn in place on standard error; nothing elsewhere.
+
+    While there is `progress`, a thread redraws it, because the model can work for seconds.
+    """
 
     def __init__(self, speaker_names: Sequence[str] = ()) -> None:
         self._names = speaker_names
         self.screen = sys.stdout  #: taken before what plugins print is redirected
+        self.progress: Progress | None = None  #: of recordings that are read as fast as possible
+        self._drawing = threading.RLock()  # held to draw, or to write to the same terminal
+        self._is_closed = threading.Event()
+        self._redrawing: threading.Thread | None = None
 
-    def begin(self, title: str, duration: float | None) -> None:
-        """Begin another recording."""
-        length = "" if duration is None else f" of {timedelta(seconds=int(duration))}"
-        self._title, self._speaker = f"{length}  {title}", ""
-        self._captions = SegmentBuilder()
-        self._hypothesis = ""
+    def begin(
+        self,
+        title: str,
+        duration: float | None,
+        *,
+        progress: Progress | None = None,
+        has_words: bool = True,
+    ) -> None:
+        """Begin another recording, or without words several at the same time."""
+        with self._drawing:
+            self._position = 0.0
+            self._length = "" if duration is None else f" of {clock(duration)}"
+            self._title, self._speaker = f"  {title}", ""
+            self._captions = SegmentBuilder()
+            self._hypothesis = ""
+            self._has_words = has_words
+            self.progress = progress
+        if progress is not None and self._redrawing is None and sys.stderr.isatty():
+            self._redrawing = threading.Thread(target=self._redraw, daemon=True)
+            self._redrawing.start()
 
-    def show(self, event: Event) -> None:
+    def end(self) -> None:
+        """Clear the line, and draw it no more until another recording begins."""
+        with self._drawing:
+            self.progress = None
+            self.hide()
+
+    def close(self) -> None:
+        """End the view."""
+        self.end()
+        self._is_closed.set()
+        if self._redrawing is not None:
+            self._redrawing.join()
+
+    def _redraw(self) -> None:
+        while not self._is_closed.wait(_REDRAW_SECONDS):
+            with self._drawing:
+                if self.progress is not None:
+                    self._draw_line()
+
+    def show(self, event: Event, file: str) -> None:
         """Draw the position after an event and as many of the newest words as fit into the line."""
+        with self._drawing:
+            self._position = event.audio_time
+            if self.progress is not None:
+                self.progress.finish(file, event.audio_time)
+            if self._has_words:
+                self._add(event)
+            self._draw_line()
+
+    def _add(self, event: Event) -> None:
         for token in committed(event):
             self._captions.push(token)
             self._hypothesis = ""  # until the HypothesisChange with what is left of it
@@ -53,12 +108,17 @@ class LiveView:
             self._captions.flush()  # the last line of the utterance has been printed
         elif isinstance(event, SpeakerTurn):
             self._speaker = f"  {speaker_name(event.span.speaker, self._names)}"
-        clock = timedelta(seconds=int(event.audio_time))
-        position = printable(f"{clock}{self._title}{self._speaker}")
-        columns = shutil.get_terminal_size().columns - column_count(position) - 3
-        words = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[-columns:]
-        while words and column_count(words) > columns:  # some characters take two columns
-            words = words[1:]
+
+    def _draw_line(self) -> None:
+        seconds, pace = self._position, ""
+        if self.progress is not None:
+            seconds, pace = self.progress.position, self.progress.text()
+        room = shutil.get_terminal_size().columns - 3
+        text = f"{clock(seconds)}{self._length}{pace}{self._title}{self._speaker}"
+        position = _fitting(printable(text), room)
+        columns = room - column_count(position)
+        newest = f"{plain(self._captions.text)}{self._hypothesis}".lstrip()[::-1]
+        words = _fitting(newest, columns)[::-1]
         final = max(0, len(words) - len(self._hypothesis))
         self.draw(f"{position}  {words[:final]}{click.style(words[final:], dim=True)}")
 
@@ -68,8 +128,23 @@ class LiveView:
             click.echo(f"\r\x1b[K{text}\r", nl=False, err=True)
 
     def hide(self) -> None:
-        """Clear the line for text on the same terminal; the next event draws it again."""
+        """Clear the line; the next event draws it again."""
         self.draw("")
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Clear the line while text is written to the same terminal."""
+        with self._drawing:
+            self.hide()
+            yield
+
+
+def _fitting(text: str, columns: int) -> str:
+    """Return the beginning of *text* that fits into *columns*."""
+    text = text[: max(0, columns)]
+    while column_count(text) > columns:  # some characters take two columns
+        text = text[:-1]
+    return text
 
 
 class TextFile:
@@ -87,15 +162,14 @@ class TextFile:
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names the file."""
-        if self.path is None:
-            self._view.hide()
         # Flushed after each text, so that `tail -f` shows it and a kill does not lose it.  What is
         # not valid Unicode is escaped as in JSON.
         try:
             if self._stream is None:
                 self._stream = self._open()
-            self._stream.write(text)
-            self._stream.flush()
+            with self._view.hidden() if self.path is None else nullcontext():
+                self._stream.write(text)
+                self._stream.flush()
         except OSError as error:
             if self.path is None and isinstance(error, BrokenPipeError):
                 raise

@@ -21,6 +21,7 @@ from wlk_live.cli.formats import JSONArray, Outcome, new_format
 from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
 from wlk_live.cli.plan import Target
 from wlk_live.cli.playback import read_file
+from wlk_live.cli.progress import Progress
 from wlk_live.cli.signals import hold_signals, release_signals
 from wlk_live.microphone import Captured, Microphone
 from wlk_live.session import AudioGap, Failure, Lag, Session
@@ -85,7 +86,7 @@ def transcribe_all(
             )
             return Output(form, TextFile(view, target.path))
 
-        stack.callback(view.hide)
+        stack.callback(view.close)
         view.draw(printable(f"loading {settings.spec.name} {settings.model} ..."))
         backend = stack.enter_context(settings.load(choice.registry))
         if is_realtime:
@@ -95,7 +96,8 @@ def transcribe_all(
             title = Path(name).name
             if len(readable) > 1:
                 title += f"  ({number} of {len(readable)})"
-            view.begin(title, duration)
+            progress = None if duration is None or is_realtime else Progress(duration)
+            view.begin(title, duration, progress=progress)
             options = settings.options.stream
             if not is_realtime and not may_be_live(job.file):
                 options = settings.spec.recording_options(options)
@@ -120,6 +122,7 @@ def transcribe_all(
                 is_live=is_live,
             )
             run_status = run.execute()
+            view.end()
             status = max(status, run_status)
             if run_status == 0 and not is_live and not run.outcome.has_words:
                 print_error(f"{name}: no words were recognised by model {settings.model}")
@@ -257,11 +260,13 @@ class Run:
             self._session.skip(block.lost_seconds)
         self._to_outputs(lambda output: output.add_audio(block))
         self._session.receive(block.audio)
+        if self.view.progress is not None:
+            self.view.progress.give(self.outcome.file, self._session.audio_time)
 
     def _report(self, event: Event) -> None:
         self.outcome.add(event)
         self._to_outputs(lambda output: output.add_event(event))
-        self.view.show(event)
+        self.view.show(event, self.outcome.file)
         if isinstance(event, Failure):
             self._report_failure(event)
         elif isinstance(event, Lag) and self.is_live and not self._has_lagged:
@@ -301,14 +306,14 @@ class Run:
     def _fail(self, error: Exception) -> None:
         self._status = 1
         self.outcome.incomplete = str(error)
-        self.view.hide()
-        print_error(_named(error, self.outcome.file))
+        with self.view.hidden():
+            print_error(_named(error, self.outcome.file))
 
     def _print_once(self, text: object) -> None:
         if str(text) not in self._printed:  # a problem that lasts or recurs is printed once
             self._printed.add(str(text))
-            self.view.hide()
-            print_error(text)
+            with self.view.hidden():
+                print_error(text)
 
 
 def _named(error: Exception, file: str) -> str:

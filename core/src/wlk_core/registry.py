@@ -347,16 +347,16 @@ class Registry:
 
     def _refusal(self, kind: str, name: str | None) -> BackendUnavailable:
         plugins, known = self.plugins(), known_plugins(kind)
-        specs = chain.from_iterable(plugin.specs for plugin in plugins)
-        installed = sorted({spec.name for spec in specs if spec.kind == kind})
+        installed = sorted({spec.name for plugin in plugins for spec in plugin.offers(kind)})
         broken = sorted({info.distribution for info in plugins if info.error is not None})
-        longer = [each for each in (*installed, *sorted(known)) if name and each.startswith(name)]
+        names = [*installed, *known]
+        longer = sorted((each for each in names if name and each.startswith(name)), key=len)
         parts = [f"no {kind} called {name!r}; installed: {', '.join(installed) or 'none'}"]
         if name in known:
             parts.append(f"install it with: {known[name]}")
         elif kind == "backend" and not installed:
             parts = ["no backend works"] if broken else [no_backend()]
-        elif close := longer or difflib.get_close_matches(str(name), [*installed, *known], n=1):
+        elif close := longer or difflib.get_close_matches(str(name), names, n=1):
             parts[0] += f" (did you mean {close[0]}?)"
             if close[0] not in installed:
                 parts.append(f"install {close[0]} with: {known[close[0]]}")

@@ -160,6 +160,19 @@ def test_a_backend_of_this_project_comes_with_its_install_command(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "guess"), [("qwen3", "qwen3-simul"), ("voxtral", "voxtral-hf"), ("wisper", "whisper")]
+)
+def test_the_beginning_of_a_name_is_completed_to_the_shortest(
+    site: Any, name: str, guess: str
+) -> None:
+    """Variants for other hardware have longer names; what is misspelt is guessed."""
+    site.offer("wlk-toy", "toy")
+
+    with pytest.raises(BackendUnavailable, match=re.escape(f"(did you mean {guess}?)")):
+        site.registry().spec(name)
+
+
 def test_every_plugin_of_this_project_has_an_install_command() -> None:
     """Every entry point of every plugin is known, and its command names the distribution."""
     projects = [

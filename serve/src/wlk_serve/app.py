@@ -139,7 +139,9 @@ class Server:
         return Response(text, media_type=media_type)
 
     async def _list_models(self, _request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._service.card.record()]})
+        card = self._service.card
+        records = [card.named(name).record() for name in card.names]
+        return JSONResponse({"object": "list", "data": records})
 
     async def _find_model(self, request: Request) -> Response:
         card = self._service.card.named(request.path_params["name"])

@@ -79,7 +79,9 @@ def _parse_listens(
 @translator_options
 @click.option(
     "--served-name",
+    "served_names",
     metavar="NAME",
+    multiple=True,
     help="Model name that clients see, such as whisper-1, instead of its own.",
 )
 @click.option(
@@ -131,7 +133,7 @@ def serve(
     translate_to: str | None,
     translator: str | None,
     translator_pairs: tuple[str, ...],
-    served_name: str | None,
+    served_names: tuple[str, ...],
     api_key_env: str | None,
     origins: tuple[str, ...],
     listens: dict[str, int],
@@ -187,7 +189,7 @@ def serve(
             max_sessions=allowed.max_sessions,
             annotators=annotators,
             translation=translation,
-            served_name=served_name,
+            served_names=served_names,
         ) as service,
     ):
 

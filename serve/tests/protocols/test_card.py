@@ -27,7 +27,7 @@ def test_a_model_is_named_as_it_was_loaded(spec, model, expected):
 @pytest.mark.parametrize("name", ["whisper-1", "toy/whisper-1"])
 def test_a_served_name_replaces_that_of_the_model(spec, name):
     """Clients with a fixed model name can then use any model."""
-    card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
+    card = ModelCard.of(spec, "large-v3", served_names=["whisper-1"])
     card.check_name(name)
 
     assert card.record()["id"] == "whisper-1"
@@ -36,7 +36,7 @@ def test_a_served_name_replaces_that_of_the_model(spec, name):
 @pytest.mark.parametrize("name", ["large-v3", "toy/large-v3", "toy", "whisper-2"])
 def test_another_name_is_answered_with_the_one_that_is_served(spec, name):
     """The model's own name is refused, too."""
-    card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
+    card = ModelCard.of(spec, "large-v3", served_names=["whisper-1"])
 
     with pytest.raises(RequestError, match="is not served here; use 'whisper-1'") as refused:
         card.check_name(name)
@@ -49,7 +49,29 @@ def test_another_name_is_answered_with_the_one_that_is_served(spec, name):
 def test_a_served_name_changes_nothing_that_the_backend_declares(spec):
     """A digits model is declared as such whatever its name is."""
     spec = attrs.evolve(spec, models={"digits": "bundled"}, digit_models=("digits",))
-    plain, renamed = ModelCard.of(spec, "digits"), ModelCard.of(spec, "digits", served_name="x")
+    plain, renamed = ModelCard.of(spec, "digits"), ModelCard.of(spec, "digits", served_names=["x"])
 
     assert plain.record()["wlk"]["recognises_digits"]
     assert plain.record()["wlk"] == renamed.record()["wlk"]
+
+
+def test_each_of_several_names_stands_for_the_model(spec):
+    """Clients with different fixed names share a server, and each is answered with its own."""
+    card = ModelCard.of(spec, "large-v3", served_names=["whisper-1", "gpt-transcribe", "whisper-1"])
+
+    assert card.names == ("whisper-1", "gpt-transcribe")
+    assert [card.named(name).name for name in (None, "whisper-1", "toy/gpt-transcribe")] == [
+        "whisper-1", "whisper-1", "gpt-transcribe",
+    ]  # fmt: skip
+    assert card.named("gpt-transcribe").has_name("whisper-1")
+    with pytest.raises(RequestError, match="use 'whisper-1' or 'gpt-transcribe'"):
+        card.check_name("large-v3")
+
+
+def test_auto_detects_the_language_and_an_empty_one_is_that_of_the_server(spec):
+    """The command line takes "auto" in the same sense."""
+    card = ModelCard.of(spec, "large-v3", "fr")
+
+    assert [card.check_language(text) for text in ("auto", "AUTO", "", "en-US")] == [
+        None, None, "fr", "en",
+    ]  # fmt: skip

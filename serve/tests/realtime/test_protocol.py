@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from wlk_core.errors import BackendError
@@ -163,7 +165,7 @@ def test_an_engine_that_fails_without_an_item_fails_the_next_one(
     ("message", "expected"),
     [
         ("{", ("invalid_json", None)),
-        ("[" * 100_000, ("invalid_json", None)),
+        ("[" * 100_000, ("invalid_event", None)),
         ("[]", ("invalid_event", None)),
         (b"\x00", ("invalid_event", None)),
         ("{}", ("invalid_event", "type")),
@@ -306,3 +308,21 @@ def test_an_append_of_any_shape_is_taken(protocol, streams, text):
     """Unknown fields are skipped, and of a field that comes twice the last one counts."""
     assert protocol.receive(text) == []
     assert streams[0].calls == [("receive", 1)]
+
+
+@pytest.mark.parametrize("field", ["session", "event_id", "id", "more", "audio"])
+@pytest.mark.parametrize("kind", ["session.update", "input_audio_buffer.append"])
+def test_a_large_message_of_small_objects_takes_no_more_memory_than_its_text(
+    client, protocol, kind, field
+):
+    """Decoded, it would take 25 times as much."""
+    value = "[" + ",".join(['{"a":[]}'] * 200_000) + "]"  # 2 MB
+    audio = "" if field == "audio" else '"audio": "AAA=", '
+    text = f'{{"type": "{kind}", {audio}"{field}": {value}}}'
+    tracemalloc.start()
+
+    protocol.receive(text)
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * len(text)

@@ -92,7 +92,7 @@ def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
         ({"format": {"rate": 7_999}}, "format.rate", ": expected `int` >= 8000, got 7999"),
         ({"format": {"rate": True}}, "format.rate", ": expected `int`, got True"),
         ({"format": {"type": "audio/opus"}}, "format.type", " as audio/pcm or audio/pcmu or "),
-        ({"format": "pcm16"}, "format", ": expected `object`, got 'pcm16'"),
+        ({"format": 7}, "format", ": expected `object`, got 7"),
         ({"transcription": {"model": "large"}}, "transcription.model", "use 'small'"),
         ({"transcription": {"language": "xx"}}, "transcription.language", "'xx'"),
         (
@@ -120,3 +120,33 @@ def test_a_wrong_value_is_named_by_its_path(update, fields, path, problem):
 
     assert caught.value.param == f"session.audio.input.{path}"
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("pcm16", "audio/pcm"), ("g711_ulaw", "audio/pcmu"), ("g711_alaw", "audio/pcma")],
+)
+def test_fields_of_the_beta_are_translated(card, name, kind):
+    """Its clients send them in the session itself; ignored, mu-law would be read as PCM."""
+    session = {
+        "input_audio_format": name,
+        "input_audio_transcription": {"model": "small", "language": "fr"},
+        "turn_detection": None,
+    }
+
+    config = update_config(RealtimeConfig(model=card.name), session, card)
+
+    assert (config.format.type, config.language, config.turn_detection) == (kind, "fr", None)
+    assert config.ignored == ()
+
+
+def test_an_unknown_format_of_the_beta_is_refused(card):
+    """Its audio would be read wrongly."""
+    with pytest.raises(RequestError, match=r"audio/pcm .*'opus'"):
+        update_config(RealtimeConfig(model=card.name), {"input_audio_format": "opus"}, card)
+
+
+def test_an_element_of_a_list_is_named(card):
+    """The path has its number."""
+    with pytest.raises(RequestError, match=r"session\.include\[0\]`: expected `str`, got 1"):
+        update_config(RealtimeConfig(model=card.name), {"include": [1]}, card)

@@ -9,7 +9,7 @@ from functools import partial
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import attrs
 import numpy as np
@@ -30,7 +30,7 @@ from wlk_serve.protocols.options import StreamOptions
 from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from wlk_live.translator_choice import TranslatorChoice
     from wlk_serve.protocols.options import TranscriptionRequest
 
+T = TypeVar("T", bound=Any)
 _LOGGER = logging.getLogger(__name__)
 _MAX_BACKLOG_SECONDS = 900.0  # more audio is refused; reading from a socket pauses long before
 _MAX_LATENESS = 5.0  # p99 lateness of steps in seconds, beyond which new sessions are refused
@@ -63,7 +64,7 @@ def loaded_service(
     max_sessions: int,
     annotators: Mapping[AnnotatorKind, tuple[str, Mapping[str, str]]] | None = None,
     translation: TranslatorChoice | None = None,
-    served_name: str | None = None,
+    served_names: Sequence[str] = (),
 ) -> Iterator[Service]:
     """
     Load the model of *settings* and open its service for at most *max_sessions*.
@@ -74,7 +75,7 @@ def loaded_service(
         WLKError: the model or an annotator is not installed, or cannot be loaded.
 
     """
-    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    card = ModelCard.of(settings.spec, settings.model, settings.language, served_names=served_names)
     loading_options, processor_options = settings.options
     if max_sessions > 1 and any(option.name == "cpu_threads" for option in settings.spec.options):
         # With one thread per call, the calls of several sessions run side by side: with tiny.en on
@@ -87,13 +88,13 @@ def loaded_service(
         openers: dict[AnnotatorKind, Callable[..., Any]] = {}
         for kind, (name, chosen) in (annotators or {}).items():
             openers[kind] = partial(registry.load_annotator, kind, name, **chosen)
-            first = parts.enter_context(closing(openers[kind]()))
+            first = parts.enter_context(_closing(openers[kind]()))
             if kind == "diarizer":
                 card = attrs.evolve(card, speaker_delay=float(first.max_delay))
         card = attrs.evolve(card, detects_turns="turn-detector" in openers)
         if translation is not None:
             openers["translator"] = partial(translation.open, settings.spec)
-            parts.enter_context(closing(openers["translator"](settings.language)))
+            parts.enter_context(_closing(openers["translator"](settings.language)))
             card = attrs.evolve(card, translates_to=translation.language)
         backend = parts.enter_context(settings.load(registry))
         service = Service(backend, card, processor_options=processor_options, openers=openers)
@@ -305,7 +306,7 @@ class Service:
 
     def _annotator(self, parts: ExitStack, kind: AnnotatorKind, *arguments: str | None) -> Any:
         opener = self._annotator_openers.get(kind)
-        return None if opener is None else parts.enter_context(closing(opener(*arguments)))
+        return None if opener is None else parts.enter_context(_closing(opener(*arguments)))
 
     def _translator(self, parts: ExitStack, options: StreamOptions) -> Any:
         if not options.translates:
@@ -375,7 +376,7 @@ class Service:
         self, parts: ExitStack, task: str, language: str | None, options: Mapping[str, Any]
     ) -> OnlineProcessor:
         processor = self._backend.create_processor(language=language, task=task, **options)
-        return parts.enter_context(closing(processor))
+        return parts.enter_context(_closing(processor))
 
     def _options_of(self, request: StreamOptions | TranscriptionRequest) -> dict[str, Any]:
         """Return the options of the processor for *request*."""
@@ -389,6 +390,20 @@ class Service:
     def _close_later(self, close: Callable[[], object]) -> None:
         """Call *close* in a thread and log its error, because nothing waits for it."""
         self._closing_threads.submit(close).add_done_callback(_log_failure)
+
+
+@contextmanager
+def _closing(part: T) -> Iterator[T]:
+    """Close *part*, a plugin's object, at the end; log what it raises: the words are complete."""
+    try:
+        yield part
+    finally:
+        try:
+            part.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            _LOGGER.exception("%s was not closed properly", type(part).__name__)
 
 
 def _close_result(opening: Future[ServedStream]) -> None:

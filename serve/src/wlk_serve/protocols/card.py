@@ -14,7 +14,11 @@ from wlk_core.languages import find_language
 from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wlk_core.backend import Backend
+
+_DETECTED = "auto"
 
 
 @attrs.frozen(kw_only=True)
@@ -24,6 +28,7 @@ class ModelCard:
 
     Attributes:
         name: the value that clients send as `model`.
+        aliases: other values that mean the same model.
         spec: the backend.
         is_digits: whether the model is `digits`, which recognises spoken digits only.
         speaker_delay: seconds of audio until a speaker is known, at most; None without a diarizer.
@@ -36,6 +41,7 @@ class ModelCard:
 
     name: str
     spec: BackendSpec
+    aliases: tuple[str, ...] = ()
     language: str | None = None
     vocabulary: tuple[str, ...] = ()
     is_digits: bool = False
@@ -50,14 +56,26 @@ class ModelCard:
         model: str | None,
         language: str | None = None,
         *,
-        served_name: str | None = None,
+        served_names: Sequence[str] = (),
     ) -> Self:
-        """Return the card of *model*; without `served_name`, a path is named by its last part."""
+        """Return the card of *model*; without `served_names`, a path is named by its last part."""
         name = spec.name if model is None else model
         if PurePath(name).is_absolute() or name.startswith("."):
             name = PurePath(name).name or spec.name
         is_digits = name in spec.digit_models
-        return cls(name=served_name or name, spec=spec, language=language, is_digits=is_digits)
+        name, *aliases = [*dict.fromkeys(served_names)] or [name]
+        return cls(
+            name=name,
+            aliases=tuple(aliases),
+            spec=spec,
+            language=language,
+            is_digits=is_digits,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the model for clients."""
+        return (self.name, *self.aliases)
 
     def declared_by(self, backend: Backend) -> Self:
         """Return the card with the declaration of the loaded *backend*, which may be narrower."""
@@ -75,7 +93,7 @@ class ModelCard:
 
     def has_name(self, name: object) -> bool:
         """Return whether *name* stands for this model."""
-        return name in (self.name, f"{self.spec.name}/{self.name}")
+        return self._alias(name) is not None
 
     def check_name(self, name: object, *, param: str = "model") -> None:
         """Raise RequestError if *name* is another model's (404) or not a string (400)."""
@@ -83,22 +101,32 @@ class ModelCard:
             expected = f"as a string, for example {self.name!r}"
             raise invalid(param, expected, code="invalid_type")
         if not self.has_name(name):
+            served = " or ".join(map(repr, self.names))
             raise RequestError(
-                f"the model {name[:100]!r} is not served here; use {self.name!r}",
+                f"the model {name[:100]!r} is not served here; use {served}",
                 status=404,
                 code="model_not_found",
                 param=param,
             )
 
-    def named(self, name: object) -> Self:
-        """Return this card if *name* stands for it or is None; raises like `check_name`."""
-        if name is not None:
-            self.check_name(name)
-        return self
+    def named(self, name: object, *, param: str = "model") -> Self:
+        """Return the card under its name *name*, None for the first; raises like `check_name`."""
+        if name is None:
+            return self
+        self.check_name(name, param=param)
+        alias = self._alias(name) or self.name
+        others = tuple(each for each in self.names if each != alias)
+        return attrs.evolve(self, name=alias, aliases=others)
+
+    def _alias(self, name: object) -> str | None:
+        served = (each for each in self.names if name in (each, f"{self.spec.name}/{each}"))
+        return next(served, None)
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
-        Return the backend's code for a language such as "en", "en-US" or "English"; None for "".
+        Return the backend's code for a language such as "en", "en-US" or "English".
+
+        It is that of the server for "", and None, which detects the language, for "auto".
 
         Raises:
             RequestError: the backend does not have the language, or *code* is not a string.
@@ -106,8 +134,8 @@ class ModelCard:
         """
         if not isinstance(code, str):
             raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
-        if not code:
-            return None
+        if not code or code.lower() == _DETECTED:
+            return None if code else self.language
         language = find_language(code, self.spec.languages)
         try:
             self.spec.check_language(language)

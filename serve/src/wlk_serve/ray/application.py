@@ -64,7 +64,7 @@ class Replica:
                 chosen,
                 max_sessions=settings.max_sessions,
                 annotators={"diarizer": (settings.diarizer, {})} if settings.diarizer else {},
-                served_name=settings.served_name,
+                served_names=settings.served_names,
             )
         )
         keys = read_keys(settings.api_key_env)

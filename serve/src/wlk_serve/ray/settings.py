@@ -26,7 +26,7 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         language: language of sessions whose client names none.
         options: options of the backend, as strings KEY=VALUE.
         diarizer: name of an installed diarizer; None for no speakers.
-        served_name: model name that clients see; None for its own.
+        served_names: model names that clients may send; empty for its own.
         api_key_env: environment variable of the replicas that holds the clients' keys, separated by
             commas; None for a server that answers only to this machine's own names.
         allow_origins: websites whose pages may use the server.
@@ -46,7 +46,7 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     language: str | None = None
     options: tuple[str, ...] = ()
     diarizer: str | None = None
-    served_name: str | None = None
+    served_names: tuple[str, ...] = ()
     api_key_env: str | None = None
     allow_origins: tuple[str, ...] = ()
     max_sessions: _Count = 20
@@ -67,7 +67,7 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
         """
         values = dict(arguments)
-        for name in ("options", "allow_origins"):
+        for name in ("options", "served_names", "allow_origins"):
             if isinstance(value := values.get(name), str):
                 values[name] = [item.strip() for item in value.split(",") if item.strip()]
         try:

@@ -32,6 +32,14 @@ _ENCODINGS: Mapping[str, Encoding] = {
     "audio/pcma": "alaw",
     "audio/wlk-f32le": "f32le",  # this server's own: float32 samples, without rounding to 16 bits
 }
+# The beta of OpenAI's API had these fields in the session itself, and these names of formats.
+_BETA_FIELDS = {
+    "input_audio_format": "audio.input.format",
+    "input_audio_transcription": "audio.input.transcription",
+    "input_audio_noise_reduction": "audio.input.noise_reduction",
+    "turn_detection": "audio.input.turn_detection",
+}
+_BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 _OBJECTS = {"audio", "audio.input", "audio.input.transcription"}
 _ANSWERS = {"id", "object", "expires_at", "wlk"}  # some clients send these back to the server
 
@@ -141,7 +149,7 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
     Return *config*, changed by the fields in the *session* object of a ``session.update``.
 
     A valid field that cannot be honoured is named in `ignored`, because some clients give up on any
-    error.
+    error.  Fields of the beta are translated.
 
     Raises:
         RequestError: a value is invalid or out of range, or names an unknown model or language.
@@ -174,7 +182,7 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
 def _fields(value: object, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the path and value of each field in the object at *path*, nested ones included."""
     for name, part in converted(value, dict[str, Any], f"session.{path}".rstrip(".")).items():
-        inner = f"{path}.{name}".lstrip(".")
+        inner = f"{path}.{name}" if path else _BETA_FIELDS.get(name, name)
         if inner in _OBJECTS:
             yield from _fields({} if part is None else part, inner)
         else:
@@ -186,13 +194,11 @@ def _transcription(name: str, value: Any, card: ModelCard) -> Json | None:
     path = f"session.{name}"
     match name.removeprefix("audio.input.transcription."):
         case "model":
-            if value is not None:
-                card.check_name(value, param=path)
-            return {}
+            return {} if value is None else {"model": card.named(value, param=path).name}
         case "language":
-            return {"language": card.check_language(value or "", param=path) or card.language}
+            return {"language": card.check_language(value or "", param=path)}
         case "languages" if isinstance(value, list) and len(value) == 1:
-            return {"language": card.check_language(value[0], param=path) or card.language}
+            return {"language": card.check_language(value[0], param=path)}
         case "prompt" if card.takes("prompt"):
             return {"prompt": converted(value, str | None, path) or None}
         case "keywords" if card.takes("keyterms"):
@@ -235,6 +241,8 @@ def _turn_detection(
 def _format(value: object, path: str) -> AudioFormat:
     if value is None:
         return AudioFormat()
+    if isinstance(value, str):
+        value = {"type": _BETA_FORMATS.get(value, value)}
     requested: AudioFormat = converted(value, AudioFormat, path)
     _check_choice(requested.type, list(_ENCODINGS), f"{path}.type")
     is_g711 = "rate" not in requested.record()

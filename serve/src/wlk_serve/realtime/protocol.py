@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Message, SessionAudio, SessionInfo, StreamSegment
 
 _MIN_COMMIT_SECONDS = 0.1  # as in OpenAI's API
+_NULL = msgspec.Raw(b"null")
+_MAX_FIELD_BYTES = 65_536  # of a field that is no audio
 _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"
@@ -46,10 +48,21 @@ class _Append(msgspec.Struct, tag_field="type", tag=_APPEND):
     """The message that most messages are, with its audio out of base64."""
 
     audio: bytes
-    event_id: Any = None
+    event_id: msgspec.Raw = _NULL
 
 
-_APPENDS = msgspec.json.Decoder(_Append)
+class _Message(msgspec.Struct):
+    """The fields of another message, each still as JSON: decoded, 20 MB of objects take 500 MB."""
+
+    type: msgspec.Raw = _NULL
+    event_id: msgspec.Raw = _NULL
+    session: msgspec.Raw = _NULL
+    id: msgspec.Raw = _NULL
+    audio: msgspec.Raw = _NULL
+
+
+_FIELDS = ("type", "session", "id", "audio")
+_APPENDS, _MESSAGES = msgspec.json.Decoder(_Append), msgspec.json.Decoder(_Message)
 
 
 @attrs.frozen
@@ -165,25 +178,27 @@ class RealtimeProtocol:
             fields = self._parse(data)
             is_append = fields["type"] == _APPEND
             return converted(fields.get("audio"), bytes, "audio") if is_append else None, fields
-        self._event_id = append.event_id if isinstance(append.event_id, str) else None
+        event_id = _value(append, "event_id")
+        self._event_id = event_id if isinstance(event_id, str) else None
         return append.audio, {}
 
     def _parse(self, text: str) -> Message:
         """Return the fields of a message, whose type may be unknown."""
         try:
-            fields = msgspec.json.decode(text)
+            message = _MESSAGES.decode(text)
+            event_id = _value(message, "event_id")
+            self._event_id = event_id if isinstance(event_id, str) else None
+            fields = {name: _value(message, name) for name in _FIELDS}
+        except msgspec.ValidationError:
+            raise RequestError(
+                f"expected a message that is a JSON object, got {reprlib.repr(text)}",
+                code="invalid_event",
+            ) from None
         except (ValueError, RecursionError):
             raise RequestError(
                 f"expected a JSON message, got {reprlib.repr(text)}", code="invalid_json"
             ) from None
-        if not isinstance(fields, dict):
-            raise RequestError(
-                f"expected a message that is a JSON object, got {reprlib.repr(fields)}",
-                code="invalid_event",
-            )
-        event_id, kind = fields.get("event_id"), fields.get("type")
-        self._event_id = event_id if isinstance(event_id, str) else None
-        if not isinstance(kind, str):
+        if not isinstance(kind := fields["type"], str):
             raise invalid("type", "as a string", reprlib.repr(kind), code="invalid_event")
         return fields
 
@@ -382,6 +397,15 @@ class RealtimeProtocol:
             {"event_id": f"event_{self._info.id}_{next(self._event_numbers)}", **message}
             for message in messages
         ]
+
+
+def _value(message: _Append | _Message, name: str) -> Any:
+    """Return a field, decoded; raise RequestError for one so large that it is no honest one."""
+    raw = bytes(getattr(message, name))
+    if len(raw) > _MAX_FIELD_BYTES and not raw.startswith(b'"'):
+        expected = f"in at most {_MAX_FIELD_BYTES:,} bytes of JSON"
+        raise invalid(name, expected, f"{len(raw):,}", code="invalid_value")
+    return msgspec.json.decode(raw)
 
 
 def _token_record(token: ASRToken) -> dict[str, Any]:

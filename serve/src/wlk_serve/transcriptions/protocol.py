@@ -59,7 +59,8 @@ def parse_form(
     for name, value in fields:
         values.setdefault(name.removesuffix("[]"), []).append(value)
     single = {name: texts[-1] for name, texts in values.items() if texts[-1]}
-    card.check_name(single.get("model"))
+    model = single.get("model")
+    card.check_name(model)
     if task == "translate" and "translation" not in card.spec.capabilities:
         raise RequestError(
             f"the model {card.name!r} does not translate; use /v1/audio/transcriptions",
@@ -97,8 +98,8 @@ def parse_form(
     _check_choices("include", includes, ("logprobs",))
     return TranscriptionRequest(
         task=task,
-        model=card.name,
-        language=language or card.language,
+        model=card.named(model).name,
+        language=language,
         prompt=single.get("prompt") if card.takes("prompt") else None,
         keyterms=", ".join(filter(None, terms.values())) if card.takes("keyterms") else None,
         response_format=cast("ResponseFormat", response_format),

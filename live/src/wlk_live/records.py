@@ -6,22 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_live.speakers import speaker_name
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, TranslatedText
     from wlk_live.captions.segments import Segment
-
-
-def speaker_name(speaker: int | str, names: Sequence[str] = ()) -> str:
-    """
-    Return the name of a speaker in every output: one of *names*, "Speaker 1" or the label itself.
-
-    A diarizer that knows no names numbers speakers from 0; *names* are those of these numbers.
-    """
-    if isinstance(speaker, str) or speaker < 0:
-        return str(speaker)
-    return names[speaker] if speaker < len(names) else f"Speaker {speaker + 1}"
 
 
 def _name_or_none(speaker: int | str | None, names: Sequence[str]) -> str | None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_core.processor import EPS
 from wlk_core.streaming.words import joined
-from wlk_live.records import round_seconds, speaker_name
+from wlk_live.records import round_seconds
 from wlk_live.session import Commit, SpeakerTurn, Timeline
 from wlk_live.session.timeline import TextLine
+from wlk_live.speakers import speaker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,7 +21,7 @@ from wlk_live.captions.line_breaks import (
     may_divide,
     wrapped,
 )
-from wlk_live.records import speaker_name
+from wlk_live.speakers import speaker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,6 @@ from wlk_live.records import (
     rounded,
     segment_record,
     span_record,
-    speaker_name,
     token_record,
     translation_record,
 )
@@ -39,6 +38,7 @@ from wlk_live.session import (
     Translation,
 )
 from wlk_live.session.timeline import Timeline, with_translations
+from wlk_live.speakers import speaker_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

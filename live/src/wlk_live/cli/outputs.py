@@ -17,8 +17,8 @@ from wlk_live.captions.line_breaks import column_count
 from wlk_live.captions.segments import SegmentBuilder
 from wlk_live.cli.formats import committed
 from wlk_live.cli.progress import clock
-from wlk_live.records import speaker_name
 from wlk_live.session import Endpoint, HypothesisChange, SpeakerTurn
+from wlk_live.speakers import speaker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

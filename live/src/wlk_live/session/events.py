@@ -17,10 +17,10 @@ from wlk_live.records import (
     round_seconds,
     rounded,
     span_record,
-    speaker_name,
     token_record,
     translation_record,
 )
+from wlk_live.speakers import speaker_name
 
 if TYPE_CHECKING:
     from wlk_core.errors import WLKError

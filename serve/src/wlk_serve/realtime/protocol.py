@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Meta
 
 from wlk_live.audio.pcm import sample_bytes
-from wlk_live.records import speaker_name
 from wlk_live.session.events import (
     Commit,
     End,
@@ -24,6 +23,7 @@ from wlk_live.session.events import (
     SpeakerTurn,
     SpeechStarted,
 )
+from wlk_live.speakers import speaker_name
 from wlk_serve.errors import RequestError, as_request_error, converted, invalid
 from wlk_serve.protocols import SegmentEnd
 from wlk_serve.realtime.config import HYPOTHESIS, LOGPROBS, MARKS, RealtimeConfig, update_config

@@ -13,8 +13,9 @@ from msgspec import Meta
 
 from wlk_core.errors import BackendError
 from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
-from wlk_live.records import round_seconds, speaker_name
+from wlk_live.records import round_seconds
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
+from wlk_live.speakers import speaker_name
 from wlk_serve.errors import RequestError, converted, invalid
 from wlk_serve.protocols.options import ResponseFormat, Task, TranscriptionRequest
 from wlk_serve.words import (

@@ -26,7 +26,6 @@ from wlk_core.online.alignatt import DecoderCache as DecoderCache
 from wlk_core.online.engine_calls import EngineCalls as EngineCalls
 from wlk_core.online.local_agreement import LocalAgreementRecognizer as LocalAgreementRecognizer
 from wlk_core.online.local_agreement import Transcriber as Transcriber
-from wlk_core.online.long_form import LongFormRecognizer as LongFormRecognizer
 from wlk_core.online.recognizer import AlignedHypothesis as AlignedHypothesis
 from wlk_core.online.recognizer import Hypothesis as Hypothesis
 from wlk_core.online.recognizer import Recognizer as Recognizer

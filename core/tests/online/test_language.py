@@ -12,10 +12,10 @@ from wlk_core.plugins import (
     AlignedWord,
     Hypothesis,
     LocalAgreementRecognizer,
-    LongFormRecognizer,
     Word,
     WorkCounters,
 )
+from wlk_frameworks.long_form import LongFormRecognizer
 
 FRAME = 320
 LIVE = ("local-agreement", "alignatt")

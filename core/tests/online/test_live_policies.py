@@ -22,10 +22,10 @@ from wlk_core.plugins import (
     EngineCalls,
     Hypothesis,
     LocalAgreementRecognizer,
-    LongFormRecognizer,
     OnlineStream,
 )
 from wlk_core.streaming import Word
+from wlk_frameworks.long_form import LongFormRecognizer
 
 RATE = 16_000
 FRAME = 320

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import CodedToken, StreamDriver, encode, partition, script_words
-from wlk_core.plugins import Hypothesis, LongFormRecognizer, OnlineStream
+from wlk_core.plugins import Hypothesis, OnlineStream
 from wlk_core.streaming import Word
+from wlk_frameworks.long_form import LongFormRecognizer
 
 RATE = 16_000
 WINDOW = 4.0  # seconds; short, so that a test crosses many boundaries

@@ -14,8 +14,8 @@ from wlk_core.plugins import (
     AlignedWord,
     LoadedBackend,
     LocalAgreementRecognizer,
-    LongFormRecognizer,
 )
+from wlk_frameworks.long_form import LongFormRecognizer
 from wlk_whisper.checkpoint import GenerationConfig
 from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.alignment_heads import choose_alignment_heads

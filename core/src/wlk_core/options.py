@@ -30,6 +30,7 @@ _BOOLS = {
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
+_LIKENESS = 0.82  # of a typo: max_context_tokens, as others call it, has 0.81 with max_new_tokens
 _ARGUMENTS = ("language", "task")  # of create_processor, suggested for typos too
 
 
@@ -263,7 +264,8 @@ def _unknown_option(name: str, known: Sequence[Option], *, owner: str) -> Option
         return OptionError(f"{owner} streams by itself and has no policies: leave policy out")
     names = sorted(option.name for option in known)
     close = [option.name for option in known if name in option.former_names]
-    close = close or difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1)
+    close = close or [each for each in (*names, *_ARGUMENTS) if name and each.startswith(name)]
+    close = close or difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1, cutoff=_LIKENESS)
     guess = f" (did you mean {close[0]}?)" if close else ""
     return OptionError(
         f"{owner}: no option is called {name!r}{guess}; expected one of: "

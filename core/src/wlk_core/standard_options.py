@@ -50,6 +50,7 @@ ALIGNMENT_HEADS = Option(
     is_auto_allowed=True,
     help="decoder heads whose attention follows the audio, as layer.head,layer.head; auto takes "
     "those known for the model",
+    former_names=("custom_alignment_heads",),
 )
 
 PROMPT = _stream_option(
@@ -71,7 +72,7 @@ TICK_SECONDS = _stream_option(
     minimum=0.2,
     maximum=10.0,
     help="seconds of audio between two hypotheses",
-    former_names=("min_chunk_size", "tick"),
+    former_names=("asr_coalesce_min_s", "audio_min_len", "min_chunk_size", "tick"),
 )
 
 BUFFER_SECONDS = _stream_option(

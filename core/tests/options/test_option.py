@@ -144,6 +144,8 @@ def test_values_can_be_resolved_again() -> None:
         (["init_prompt=x"], "toy: no option is called 'init_prompt' (did you mean prompt?);"),
         (["lang=en"], "no option is called 'lang' (did you mean language?)"),
         (["border_frames=9"], "no option is called 'border_frames' (did you mean border_seconds?)"),
+        (["border=9"], "no option is called 'border' (did you mean border_seconds?)"),
+        (["target_language=de"], "no option is called 'target_language'; expected one of"),
         (
             ["policy=local-agreement", "border_seconds=1"],
             "policy=local-agreement takes no border_seconds; leave it out, or choose policy=alig",

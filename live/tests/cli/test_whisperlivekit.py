@@ -59,8 +59,8 @@ def test_a_backend_is_answered_by_name(transcribe, name, answer):
 @pytest.mark.parametrize(
     "name",
     [
-        *("max_context_tokens", "audio_min_len", "warmup_file"),
-        *("direct_english_translation", "lora_path", "target_language"),
+        *("max_context_tokens", "warmup_file", "lora_path"),
+        *("direct_english_translation", "target_language"),
     ],
 )
 def test_a_flag_given_as_an_option_is_answered_by_name(command, name):

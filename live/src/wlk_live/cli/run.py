@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from pathlib import Path
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,10 +24,11 @@ from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
 from wlk_live.cli.plan import Target
 from wlk_live.cli.playback import read_file
 from wlk_live.cli.progress import Progress
-from wlk_live.cli.signals import hold_signals, release_signals
+from wlk_live.cli.signals import MainThread, Threads, hold_signals
 from wlk_live.microphone import Captured, Microphone
 from wlk_live.session import AudioGap, Failure, Lag, Session
 from wlk_live.session.driver import Driver
+from wlk_live.session.recordings import streams_at_once
 from wlk_live.vad import silence_gate
 
 if TYPE_CHECKING:
@@ -60,8 +63,8 @@ def transcribe_all(
     With *is_realtime* recordings are read at the speed at which they were spoken.
     """
     settings, view = choice.settings, LiveView(choice.layout.speaker_names)
-    is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
     is_array = len(jobs) > 1 and jobs[0].targets == (Target("json", None),)
+    is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
     readable = _readable(jobs)
     status = 0 if len(readable) == len(jobs) else 1
     with ExitStack() as stack:
@@ -70,63 +73,27 @@ def transcribe_all(
         if not readable:
             return status
         annotators = choice.open_annotators(stack)  # a missing one is reported before the model
-
-        def new_output(target: Target, rate: int) -> Output | WavFile:
-            if target.style == "wav" and target.path is not None:
-                return WavFile(target.path, rate)
-            form = new_format(
-                target.style,
-                # Somebody reads the words of a live run as they come, before their speakers.
-                has_speakers="diarizer" in annotators and not (is_live and target.path is None),
-                has_translations="translator" in annotators,
-                in_lines=is_viewed and target.path is None,
-                array=array,
-                layout=choice.layout,
-                language=settings.language,
-            )
-            return Output(form, TextFile(view, target.path))
-
         stack.callback(view.close)
         view.draw(printable(f"loading {settings.spec.name} {settings.model} ..."))
         backend = stack.enter_context(settings.load(choice.registry))
         if is_realtime:
             backend.warmup()
-        for number, (job, duration) in enumerate(readable, 1):
-            name = job.file or "microphone"
-            title = Path(name).name
-            if len(readable) > 1:
-                title += f"  ({number} of {len(readable)})"
-            progress = None if duration is None or is_realtime else Progress(duration)
-            view.begin(title, duration, progress=progress)
-            options = settings.options.stream
-            if not is_realtime and not may_be_live(job.file):
-                options = settings.spec.recording_options(options)
-            opened: Microphone | None = None
-            read: Read
-            if job.file is None:
-                opened = stack.enter_context(microphone.Microphone(device))
-                read, rate = opened.read, opened.rate
-            else:
-                read = read_file(job.file, chunk_seconds, is_realtime=is_realtime)
-                rate = SAMPLE_RATE
-            run = Run(
-                choice=choice,
-                backend=backend,
-                options=options,
-                read=read,
-                microphone=opened,
-                outcome=Outcome(file=name, settings=settings, language=settings.language),
-                outputs=[new_output(target, rate) for target in job.targets],
-                view=view,
-                annotators=annotators,
-                is_live=is_live,
-            )
-            run_status = run.execute()
-            view.end()
-            status = max(status, run_status)
-            if run_status == 0 and not is_live and not run.outcome.has_words:
-                print_error(f"{name}: no words were recognised by model {settings.model}")
-    return status
+        streams = 1 if is_realtime else min(len(readable), streams_at_once(settings.spec))
+        runs = Runs(
+            choice=choice,
+            backend=backend,
+            view=view,
+            stack=stack,
+            array=array,
+            device=device,
+            chunk_seconds=chunk_seconds,
+            is_realtime=is_realtime,
+            is_live=is_live,
+            is_viewed=is_viewed,
+            count=len(readable),
+            signals=MainThread() if streams == 1 else Threads(),
+        )
+        return max(status, runs.execute(readable, streams, annotators))
 
 
 def _readable(jobs: Sequence[Job]) -> list[tuple[Job, float | None]]:
@@ -156,11 +123,123 @@ def _json_array(view: LiveView) -> Iterator[JSONArray]:
 
 
 @attrs.define(kw_only=True)
+class Runs:
+    """The runs of a command, one after another or, if the backend batches, at the same time."""
+
+    choice: Choice
+    backend: Backend
+    view: LiveView
+    stack: ExitStack
+    array: JSONArray | None
+    device: str | None
+    chunk_seconds: float
+    is_realtime: bool
+    is_live: bool
+    is_viewed: bool
+    count: int
+    signals: MainThread | Threads
+    _begun: list[Run] = attrs.field(factory=list, init=False)
+    _reporting: threading.RLock = attrs.field(factory=threading.RLock, init=False)
+
+    def execute(
+        self,
+        readable: Sequence[tuple[Job, float | None]],
+        streams: int,
+        annotators: dict[str, Any],
+    ) -> int:
+        """Transcribe *readable*, *streams* of them at a time; return the exit status."""
+        remaining = iter(readable)
+        if isinstance(self.signals, MainThread):
+            for job, duration in remaining:
+                self._begin(job, duration, annotators).execute()
+                self.view.end()
+            return max(run.status for run in self._begun)
+        durations = [duration for _, duration in readable if duration is not None]
+        total = sum(durations) if len(durations) == len(readable) else None
+        progress = None if total is None else Progress(total)
+        self.view.begin(f"{self.count} files", total, progress=progress, has_words=False)
+        idle = [annotators]  # each thread needs its own
+
+        def work() -> None:
+            with self._reporting:
+                own = idle.pop() if idle else self.choice.open_annotators(self.stack)
+            while True:
+                with self._reporting:
+                    job, duration = next(remaining, (None, None))
+                    if job is None:
+                        return
+                    run = self._begin(job, duration, own)
+                run.execute()
+
+        try:
+            self.signals.run(work, streams)
+        except BaseException as error:
+            with self._reporting:
+                for run in self._begun:  # one whose engine hangs
+                    run.finish(str(error))
+            raise
+        return max(run.status for run in self._begun)
+
+    def _begin(self, job: Job, duration: float | None, annotators: dict[str, Any]) -> Run:
+        name, settings = job.file or "microphone", self.choice.settings
+        if isinstance(self.signals, MainThread):
+            number = f"  ({len(self._begun) + 1} of {self.count})" if self.count > 1 else ""
+            progress = None if duration is None or self.is_realtime else Progress(duration)
+            self.view.begin(f"{Path(name).name}{number}", duration, progress=progress)
+        options = settings.options.stream
+        if not self.is_realtime and not may_be_live(job.file):
+            options = settings.spec.recording_options(options)
+        opened: Microphone | None = None
+        read: Read
+        if job.file is None:
+            opened = self.stack.enter_context(microphone.Microphone(self.device))
+            read, rate = opened.read, opened.rate
+        else:
+            read = read_file(job.file, self.chunk_seconds, is_realtime=self.is_realtime)
+            rate = SAMPLE_RATE
+        # Results for standard output follow each other there.
+        follows = bool(self._begun) and any(target.path is None for target in job.targets)
+        run = Run(
+            choice=self.choice,
+            backend=self.backend,
+            options=options,
+            read=read,
+            microphone=opened,
+            outcome=Outcome(file=name, settings=settings, language=settings.language),
+            outputs=[self._output(target, rate, annotators) for target in job.targets],
+            view=self.view,
+            annotators=annotators,
+            is_live=self.is_live,
+            signals=self.signals,
+            reporting=self._reporting,
+            before=self._begun[-1] if follows else None,
+        )
+        self._begun.append(run)
+        return run
+
+    def _output(self, target: Target, rate: int, annotators: dict[str, Any]) -> Output | WavFile:
+        if target.style == "wav" and target.path is not None:
+            return WavFile(target.path, rate)
+        form = new_format(
+            target.style,
+            # Somebody reads the words of a live run as they come, before their speakers.
+            has_speakers="diarizer" in annotators and not (self.is_live and target.path is None),
+            has_translations="translator" in annotators,
+            in_lines=self.is_viewed and target.path is None,
+            array=self.array,
+            layout=self.choice.layout,
+            language=self.choice.settings.language,
+        )
+        return Output(form, TextFile(self.view, target.path))
+
+
+@attrs.define(kw_only=True, eq=False)
 class Run:
     """
     Transcribe one source through a stream of its own.
 
     On a signal, a live run ends its audio and decodes the last words; any other run ends at once.
+    What it writes waits until the run `before`, which writes to the same place, is written.
     """
 
     choice: Choice
@@ -173,14 +252,25 @@ class Run:
     view: LiveView
     annotators: dict[str, Any]
     is_live: bool
+    signals: MainThread | Threads
+    reporting: threading.RLock  #: held to write or to print; shared by all runs
+    before: Run | None
+    status: int = attrs.field(default=0, init=False)  #: the exit status
     _processor: OnlineProcessor = attrs.field(init=False)
     _session: Session = attrs.field(init=False)
-    _status: int = attrs.field(default=0, init=False)
+    after: Run | None = attrs.field(default=None, init=False)  #: the run that has this one `before`
+    has_finished: bool = attrs.field(default=False, init=False)  #: whether it has nothing to add
+    is_written: bool = attrs.field(default=False, init=False)  #: whether all of it is written
+    _calls: deque[Callable[[Output | WavFile], None]] = attrs.field(factory=deque, init=False)
     _printed: set[str] = attrs.field(factory=set, init=False)
     _has_lagged: bool = attrs.field(default=False, init=False)
 
-    def execute(self) -> int:
-        """Transcribe until the source ends or a signal comes; return the exit status."""
+    def __attrs_post_init__(self) -> None:
+        if self.before is not None:
+            self.before.after = self
+
+    def execute(self) -> None:
+        """Transcribe until the source ends or a signal comes."""
         for annotator in self.annotators.values():
             annotator.reset()  # after the previous recording
         try:
@@ -199,11 +289,47 @@ class Run:
             self._fail(error)
         finally:
             # However the run ended, committed text is written before a signal is raised.
-            hold_signals()
-            self._to_outputs(lambda output: output.finish(self.outcome))
-            self.view.hide()
-        release_signals()
-        return self._status
+            self.signals.hold()
+            with self.reporting:
+                self.finish(self.outcome.incomplete)
+                self.view.hide()
+        self.signals.release()
+        if self.status == 0 and not self.is_live and not self.outcome.has_words:
+            model = self.choice.settings.model
+            self._print_once(f"{self.outcome.file}: no words were recognised by model {model}")
+
+    def finish(self, incomplete: str | None) -> None:
+        """Write the end of the result, once; *incomplete* is why it is not whole, if so."""
+        if self.has_finished:
+            return
+        self.has_finished, self.outcome.incomplete = True, incomplete
+        self._calls.append(lambda output: output.finish(self.outcome))
+        run: Run | None = self
+        while run is not None and run.has_turn:
+            run.write()
+            run.is_written = run.has_finished
+            run = run.after if run.is_written else None
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether everything that this run has to follow is written."""
+        return self.before is None or self.before.is_written
+
+    def write(self) -> None:
+        """Write what has waited."""
+        while self._calls:
+            call = self._calls.popleft()
+            for output in list(self.outputs):
+                try:
+                    call(output)
+                except BrokenPipeError:
+                    raise
+                except OSError as error:  # other outputs continue; without any the run ends
+                    self.outputs.remove(output)
+                    self.status = 1
+                    self._print_once(error)
+        if self.has_finished:
+            self.outputs.clear()  # a document is as large as its recording is long
 
     def _transcribe(self) -> None:
         self._session = Session(
@@ -224,9 +350,9 @@ class Run:
                 if not self.is_live:
                     raise
                 SIGNALS.reset()  # a second signal ends the run within five seconds
-                hold_signals()
+                self.signals.hold()
                 if received.number != signal.SIGINT:  # Ctrl-C is how a live run usually ends
-                    self._status = received.status
+                    self.status = received.status
                     self.outcome.incomplete = str(received)
                 driver.end()
                 self._follow(driver)
@@ -237,8 +363,9 @@ class Run:
 
     def _follow(self, driver: Driver) -> None:
         for events in driver.run():
-            for event in events:
-                self._report(event)
+            with self.reporting:
+                for event in events:
+                    self._report(event)
             if not self.outputs:
                 return
 
@@ -246,10 +373,10 @@ class Run:
         # A signal is raised here or not at all, because between audio and its written words it
         # would lose some.
         try:
-            release_signals()
+            self.signals.release()
             pieces = self.read(seconds)
         finally:
-            hold_signals()
+            self.signals.hold()
         if self.microphone is not None and self.microphone.problem is not None:
             self._print_once(self.microphone.problem)
         return pieces
@@ -258,7 +385,8 @@ class Run:
         block = piece if isinstance(piece, Captured) else Captured(piece)
         if block.lost_seconds:
             self._session.skip(block.lost_seconds)
-        self._to_outputs(lambda output: output.add_audio(block))
+        with self.reporting:
+            self._to_outputs(lambda output: output.add_audio(block))
         self._session.receive(block.audio)
         if self.view.progress is not None:
             self.view.progress.give(self.outcome.file, self._session.audio_time)
@@ -293,18 +421,14 @@ class Run:
         )
 
     def _to_outputs(self, call: Callable[[Output | WavFile], None]) -> None:
-        for output in list(self.outputs):
-            try:
-                call(output)
-            except BrokenPipeError:
-                raise
-            except OSError as error:  # other outputs continue; without any the run ends
-                self.outputs.remove(output)
-                self._status = 1
-                self._print_once(error)
+        if self.has_finished:
+            return  # an engine that hung has answered after all
+        self._calls.append(call)
+        if self.has_turn:
+            self.write()
 
     def _fail(self, error: Exception) -> None:
-        self._status = 1
+        self.status = 1
         self.outcome.incomplete = str(error)
         with self.view.hidden():
             print_error(_named(error, self.outcome.file))

@@ -84,7 +84,7 @@ class JoinsHyphens(_Rewritten):
 
 
 @by_tests("COM-03")
-class StripsPunctuation(_Rewritten):
+class DropsQuestionMarks(_Rewritten):
     """Drops the question marks and exclamation marks at the end of a word."""
 
     @staticmethod

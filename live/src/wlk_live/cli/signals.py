@@ -87,9 +87,7 @@ class Threads:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                while (
-                    thread.is_alive()
-                ):  # no signal wakes an endless join, on Windows or in a thread
+                while thread.is_alive():  # an endless join may not wake up for a signal
                     thread.join(_POLL_SECONDS)
         except BaseException as error:
             hold_signals()

@@ -14,6 +14,7 @@ from faulty_backends.base import (
     in_sessions,
     without,
 )
+from wlk_core import Transcript
 
 
 @alone("SIL-01")
@@ -67,6 +68,48 @@ def silence_loses_word_at_the_end(stream, emission, call):
         return emission
     is_last = emission.committed[-1].end >= emission.processed_up_to - 0.01
     return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission
+
+
+@by_tests("SIL-01")
+class PreparesByFlushing(FaultyStream):
+    """Flushes when a flush is prepared, and returns those words with the next call."""
+
+    flushed = ()
+
+    def prepare_flush(self):
+        self.flushed += self.stream.start_silence().committed
+
+    def changed(self, emission, call):
+        flushed, self.flushed = self.flushed, ()
+        return attrs.evolve(emission, committed=(*flushed, *emission.committed))
+
+
+@by_tests("SIL-01")
+class KeepsAnAnswerForTooLong(FaultyStream):
+    """Drops the last word of a flush if one was prepared before the last audio came."""
+
+    prepared_at = None
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.prepared_at = self.chunks if self.prepared_at is None else self.prepared_at
+
+    def changed(self, emission, call):
+        is_old = self.prepared_at is not None and self.prepared_at < self.chunks
+        return without(emission) if is_old and call == "start_silence" else emission
+
+
+@by_tests("SIL-01")
+class ShowsWhatItPrepared(FaultyStream):
+    """Has an empty hypothesis from the first prepared flush on."""
+
+    has_prepared = False
+
+    def prepare_flush(self):
+        self.has_prepared = True
+
+    def get_buffer(self):
+        return Transcript() if self.has_prepared else self.stream.get_buffer()
 
 
 @alone("SIL-02")

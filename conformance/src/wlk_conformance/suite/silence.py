@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -52,6 +52,37 @@ class SilenceRules:
             late = driver.finish().committed
             assert not late, f"start_silence left {late[0].text!r} for finish to return"
             check_alone(wlk, stimulus, driver, "start_silence against finish", tolerance=0.1)
+
+    @rule("SIL-01", "a kept answer outlives the audio after it", kinds="O,S", since="2.0")
+    def test_a_prepared_flush_is_that_flush(self, wlk: BackendUnderTest) -> None:
+        """
+        A flush that was prepared (`SupportsPreparedFlush`) returns what it would have returned.
+
+        Preparing shows nothing, and speech after it is decoded as if it had not been prepared.
+        """
+        stimulus = wlk.speech(6, seed=3, gap=(0.3, 0.9))
+        drivers, shown = [], []
+        for prepares in (False, True):
+            driver = wlk.stream()
+            # Not isinstance, which from Python 3.12 on does not see what a wrapper passes on.
+            if not callable(getattr(driver.processor, "prepare_flush", None)):
+                raise NotApplicable("its streams prepare no flush", "not declared")
+            processor: Any = driver.processor
+            texts = []
+            for chunk in stimulus.chunks(0.7):
+                driver.insert(chunk)
+                driver.drain()
+                if prepares:
+                    processor.prepare_flush()
+                texts.append(processor.get_buffer().text)
+            driver.start_silence()
+            drivers.append(driver)
+            shown.append(texts)
+        plain, prepared = drivers
+        wlk.require_tokens(plain.tokens, stimulus)
+        check_same(plain.tokens, prepared.tokens, what="a prepared flush", tolerance=0.1)
+        assert shown[1] == shown[0], "prepare_flush changed the hypothesis"
+        check_clock(prepared.processed_up_to, plain.processed_up_to)
 
     @rule("SIL-02", "the flush commits the same hypothesis again")
     def test_a_second_silence_returns_nothing(self, wlk: BackendUnderTest) -> None:

@@ -46,7 +46,7 @@ def test_a_server_is_ready_when_a_canary_came_through(ask, path):
         ("GET", "/v1/models", {"x_api_key": "wrong"}, 401, "invalid_api_key", "Bearer KEY"),
         ("GET", "/v1/models", {"origin": "https://evil.example"}, 403, "invalid_origin", "evil"),
         ("GET", "/v1/models", {"host": "evil.example"}, 403, "invalid_host", "evil.example"),
-        ("POST", FORMS, {}, 400, "invalid_type", "`model`"),
+        ("POST", FORMS, {}, 400, "invalid_content_type", "multipart/form-data"),
         ("POST", FORMS, {"content_type": "multipart/form-data"}, 400, "invalid_form", "boundary"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import json
 import logging
 import re
 import reprlib
@@ -10,7 +11,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from wlk_core.errors import AudioFormatError, BackendError, OptionError, StreamClosed, WLKError
 from wlk_live.errors import SessionOverloaded
@@ -153,4 +154,6 @@ def error_response(error: RequestError) -> Response:
     headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)
-    return JSONResponse({"error": error.record()}, error.status, headers)
+    # Escaped, because a message may quote text that is not valid Unicode.
+    body = json.dumps({"error": error.record()})
+    return Response(body, error.status, headers, media_type="application/json")

@@ -61,7 +61,7 @@ def test_verbose_json_has_segments_and_on_request_words(card, recognized):
     ) == ("zero one", pytest.approx((math.log(0.5) + math.log(0.25)) / 2, abs=1e-5))
     assert tuple(with_segments[name] for name in ("duration", "language", "task")) == (
         2.0,
-        "en",
+        "english",
         "transcribe",
     )
     assert "segments" not in with_words
@@ -131,6 +131,12 @@ def test_terms_are_those_of_every_field_that_has_some():
     found = request(ModelCard.of(spec, "small", None), *fields)
 
     assert (found.keyterms, found.ignored) == ("wlk, Silero, gate", ())
+
+
+def test_text_that_is_no_unicode_is_refused(card):
+    """A form in UTF-7 can hold half a surrogate pair, which no tokenizer takes."""
+    with pytest.raises(RequestError, match=r"`prompt` as valid Unicode"):
+        request(card, ("prompt", b"+2AA-".decode("utf-7")))
 
 
 def test_a_name_that_no_header_can_carry_is_left_out(card):

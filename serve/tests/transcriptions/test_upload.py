@@ -93,7 +93,7 @@ def test_a_form_is_the_same_however_it_is_cut(places):
         (BODY[: BODY.index(b"sound")], TYPE, "invalid_form"),
         (b"", TYPE, "invalid_form"),
         (part("file", b"text") + b"--x--\r\n", TYPE, "missing_file"),
-        (b"{}", "application/json", "missing_file"),
+        (b"{}", "application/json", "invalid_content_type"),
     ],
     ids=[
         *("no-boundary", "long-boundary", "text", "two-files", "other-file", "no-name"),
@@ -118,7 +118,7 @@ def test_no_bytes_make_a_form_fail_in_another_way(body, content_type):
         for start in (b"", b"--x\r\n"):
             with pytest.raises(RequestError) as caught:
                 parsed([start + body], kind)
-            assert caught.value.code in {"invalid_form", "missing_file"}
+            assert caught.value.code in {"invalid_form", "invalid_content_type", "missing_file"}
 
 
 async def _sent():
@@ -198,10 +198,50 @@ def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
         transcript = Transcript(request)
         service = SimpleNamespace(recognize=recognize)
         records = _records(service, None, request, upload, transcript)
-        events = _events([], records, transcript, upload, AsyncExitStack())
+        first = asyncio.ensure_future(anext(records, None))
+        events = _events(first, records, transcript, upload, AsyncExitStack())
         return [text async for text in events]
 
     *_, delta, failed = [json.loads(text.removeprefix("data: ")) for text in asyncio.run(written())]
 
     assert delta["delta"] == "zero"
     assert (failed["error"]["code"], failed["error"]["type"]) == ("engine_failed", "server_error")
+
+
+def test_a_stream_without_an_event_sends_comments(monkeypatch):
+    """A recording may begin with minutes of silence, after which proxies close the connection."""
+    monkeypatch.setattr("wlk_serve.transcriptions.route._COMMENT_SECONDS", 0)
+
+    async def written():
+        async def records():
+            await heard.wait()
+            yield [{"type": "transcript.text.delta", "delta": "zero"}]
+
+        heard = asyncio.Event()
+        all_records = records()
+        upload = Upload(Metrics(), Limits())
+        transcript = Transcript(TranscriptionRequest(task="transcribe"))
+        first = asyncio.ensure_future(anext(all_records, None))
+        parts = []
+        async for part in _events(first, all_records, transcript, upload, AsyncExitStack()):
+            parts.append(part)
+            if len(parts) == 2:
+                heard.set()
+        return parts
+
+    parts = asyncio.run(written())
+    comments = [part for part in parts if part == ": transcribing\n\n"]
+
+    assert parts[:2] == comments[:2]
+    assert [json.loads(part[6:])["type"] for part in parts[len(comments) :]] == [
+        "transcript.text.delta",
+        "transcript.text.done",
+    ]
+
+
+def test_what_a_form_lacks_is_named():
+    """A recording without a filename is a text; a JSON body is no form."""
+    with pytest.raises(RequestError, match=r'with a filename: .*filename="a\.wav"'):
+        parsed([part("file", bytes(1 << 20)) + b"--x--\r\n"])
+    with pytest.raises(RequestError, match=r"multipart/form-data; got 'application/json'"):
+        parsed([b"{}"], "application/json")

@@ -6,12 +6,14 @@ from collections import Counter
 import json
 import math
 import re
+import reprlib
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast, get_args
 import zlib
 
 from msgspec import Meta
 
 from wlk_core.errors import BackendError
+from wlk_core.languages import NAMES
 from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
 from wlk_live.records import round_seconds
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = "dict[str, Any]"
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # safe in a header
 _MAX_IGNORED = 20
+_UNKNOWN = "unknown"  # the language of silence: OpenAI's clients need a string
 _GRANULARITIES = ("word", "segment")
 _Temperature = Annotated[float, Meta(ge=0, le=1)]
 _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
@@ -58,6 +61,7 @@ def parse_form(
     """
     values: dict[str, list[str]] = {}
     for name, value in fields:
+        _check_unicode(name, value)
         values.setdefault(name.removesuffix("[]"), []).append(value)
     single = {name: texts[-1] for name, texts in values.items() if texts[-1]}
     model = single.get("model")
@@ -109,6 +113,14 @@ def parse_form(
         streams=streams,
         ignored=tuple(sorted(filter(_FIELD_NAME.fullmatch, ignored)))[:_MAX_IGNORED],
     )
+
+
+def _check_unicode(name: str, value: str) -> None:
+    """Refuse text that no engine can encode, such as half a surrogate pair of UTF-7."""
+    try:
+        (name + value).encode()
+    except UnicodeEncodeError:
+        raise invalid(ascii(name)[1:-1], "as valid Unicode", reprlib.repr(value)) from None
 
 
 def _check_speakers(card: ModelCard, task: Task) -> None:
@@ -187,6 +199,7 @@ class Transcript:
     def done(self) -> Json:
         """Return the last server-sent event."""
         record = {"type": "transcript.text.done", **self._plain_record()}
+        del record["usage"]  # OpenAI's event counts tokens only
         return {**record, "words": word_records(self.tokens)}
 
     def render(self) -> tuple[str, str]:
@@ -246,7 +259,7 @@ class Transcript:
         counts = Counter(t.detected_language for t in self.tokens if t.detected_language)
         record: Json = {
             "task": self._request.task,
-            "language": counts.most_common(1)[0][0] if counts else self._request.language,
+            "language": _language_name(counts, self._request),
             "duration": round_seconds(self.seconds),
             "text": self._deltas.text,
             "usage": self._usage(),
@@ -269,8 +282,16 @@ class Transcript:
         return {"type": "duration", "seconds": round_seconds(self.seconds)}
 
 
+def _language_name(counts: Counter[str], request: TranscriptionRequest) -> str:
+    """Return the English name of the transcript's language, in lower case as OpenAI writes it."""
+    if request.task == "translate":
+        return "english"
+    code = counts.most_common(1)[0][0] if counts else request.language
+    return _UNKNOWN if code is None else NAMES.get(code, code).lower()
+
+
 def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
-    """Return a segment; fields that only Whisper's own decoder has are absent or neutral."""
+    """Return a segment; fields that only Whisper's own decoder has are neutral."""
     text = segment.text.encode("utf-8", "replace")
     record: dict[str, Any] = {
         "id": number,
@@ -281,6 +302,8 @@ def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -
         "tokens": [],
         "temperature": 0.0,
         "compression_ratio": round(len(text) / len(zlib.compress(text)), 4),
+        "avg_logprob": 0.0,  # without probabilities
+        "no_speech_prob": 0.0,
     }
     logprobs = logprob_records(tokens)
     if logprobs:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 import json
+import reprlib
 import secrets
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar, cast
 
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable
     from contextlib import AbstractContextManager
 
-    from starlette.datastructures import Headers
+    from starlette.datastructures import FormData, Headers
     from starlette.requests import Request
 
     from wlk_serve.admission import Limits
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk
 _WAIT_SECONDS = 30.0  # for the next part of the body; a proxy has to deal with slower clients
+_STATUS_SECONDS = 1.0  # for a first event or an error, before the headers of a stream are sent
+_COMMENT_SECONDS = 5.0  # between two comments of a stream that has no event to send
 _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 1 << 16  # per field, such as a prompt
 _FILE = "file"
@@ -63,8 +66,15 @@ async def transcribe_upload(
         records = _records(service, recording_of(form).file, request, upload, transcript)
         await stack.enter_async_context(aclosing(records))
         headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
-        if request.streams:  # wait for the first event, so that an error still gets its status
-            first = await upload.while_connected(http_request, anext(records, []))
+        if request.streams:
+            first = asyncio.ensure_future(anext(records, None))
+            stack.push_async_callback(_cancel, first)
+            # An error that comes soon, such as one of decoding, still gets its status.
+            await upload.while_connected(
+                http_request, asyncio.wait({first}, timeout=_STATUS_SECONDS)
+            )
+            if first.done():
+                first.result()
             stream = _events(first, records, transcript, upload, stack.pop_all())
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
         await upload.while_connected(http_request, _exhaust(records))
@@ -115,24 +125,41 @@ async def _exhaust(records: AsyncGenerator[object]) -> None:
 
 
 async def _events(
-    first: list[dict[str, Any]],
+    pending: asyncio.Future[list[dict[str, Any]] | None],
     records: AsyncGenerator[list[dict[str, Any]]],
     transcript: Transcript,
     upload: Upload,
     stack: AsyncExitStack,
 ) -> AsyncGenerator[str]:
-    """Yield the server-sent events; close *stack* after them."""
+    """
+    Yield the server-sent events, the first of which are *pending*; close *stack* after them.
+
+    While there are none, comments keep proxies and clients from giving up.
+    """
     async with stack:
         try:
-            if first:
-                yield _serialized(first)
-            async for following in records:
-                yield _serialized(following)
+            while True:
+                while not pending.done():
+                    await asyncio.wait({pending}, timeout=_COMMENT_SECONDS)
+                    if not pending.done():
+                        yield ": transcribing\n\n"
+                if (found := pending.result()) is None:
+                    break
+                yield _serialized(found)
+                pending = asyncio.ensure_future(anext(records, None))
             yield await asyncio.to_thread(lambda: _serialized([transcript.done()]))  # has all words
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
             answer = upload.figures.metrics.counted(error)
             upload.failure = answer
             yield _serialized([{"error": answer.record()}])  # OpenAI's SDK raises it
+        finally:
+            await _cancel(pending)
+
+
+async def _cancel(future: asyncio.Future[Any]) -> None:
+    """Cancel *future* and wait for its end, whatever its result."""
+    future.cancel()
+    await asyncio.wait({future})
 
 
 def _serialized(records: list[dict[str, Any]]) -> str:
@@ -250,6 +277,10 @@ async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
         yield data
 
 
+class _NoFilename(MultiPartException):
+    """The part with the recording has no filename, so that it is a text."""
+
+
 class _Parser(MultiPartParser):
     """Starlette's form parser, which also refuses incomplete forms and drops unused fields."""
 
@@ -270,6 +301,11 @@ class _Parser(MultiPartParser):
         if not self._is_over:
             raise MultiPartException("the form is incomplete")
 
+    def on_headers_finished(self) -> None:
+        super().on_headers_finished()
+        if self._current_part.field_name == _FILE and self._current_part.file is None:
+            raise _NoFilename("")
+
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._current_part.file is not None or self._current_part.field_name not in _UNUSED:
             super().on_part_data(data, start, end)
@@ -282,22 +318,28 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
     """
     Return the form of *request*, for the caller to close; a large recording is on disk.
 
-    The form is empty if the body has another type.
-
     Raises:
-        RequestError: the form is malformed (400), the disk is full (507), or as for `body_parts`.
+        RequestError: the body is not a form or is malformed (400), the disk is full (507), or as
+            for `body_parts`.
 
     """
     parts = body_parts(request, max_bytes)
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
         async for _ in parts:
-            pass  # the caller reports the missing model
-        return FormData()
+            pass  # some clients read the answer only after they have sent the whole body
+        raise RequestError(
+            "expected a form, with content-type: multipart/form-data; got "
+            f"{reprlib.repr(kind.decode('latin-1'))}",
+            code="invalid_content_type",
+        )
     if not options.get(b"boundary"):
         raise _invalid("the header content-type has no boundary")
     try:
         return await _Parser(request.headers, parts).parse()
+    except _NoFilename:
+        expected = 'with a filename: Content-Disposition: form-data; name="file"; filename="a.wav"'
+        raise invalid(_FILE, expected, code="missing_file") from None
     except (MultiPartException, OSError, ValueError) as error:  # ValueError: unknown charset
         problem = str(getattr(error, "message", error))
         raise (_storage_full(error) if isinstance(error, OSError) else _invalid(problem)) from error

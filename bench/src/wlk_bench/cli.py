@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from wlk_bench.agent.command import agent
 from wlk_bench.annotators.command import annotator
 from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
@@ -161,5 +162,6 @@ def _show_progress(line: str) -> None:
         click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
+main.add_command(agent)
 main.add_command(annotator)
 main.add_command(capacity)

@@ -104,6 +104,16 @@ def test_a_command_runs(line, folder):
     assert done.stdout.strip() or "--output" in line
 
 
+def test_the_tests_of_an_application_pass(folder):
+    """The page shows how to test an application without a model."""
+    (block,) = (each for each in blocks("python") if each.id.startswith("docs/testing.md"))
+    (folder / "test_app.py").write_text(block.values[0], encoding="utf-8")
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], folder)
+
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+
+
 @pytest.mark.slow
 def test_python_examples_pass_a_strict_type_checker(folder):
     """What users copy from a page is typed, and so are the names it imports."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wlk_core.registry import Registry
-
 if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Option
@@ -64,6 +62,10 @@ def backend_section(spec: BackendSpec) -> str:
 
 def options() -> str:
     """Return a section about each installed backend of this project."""
+    try:
+        from wlk_core.registry import Registry  # noqa: PLC0415 -- may be absent
+    except ModuleNotFoundError:  # only the dependency group "docs" is installed
+        return "This build has no options, because no package of the project was installed for it."
     ours = {path.name for path in (ROOT / "plugins").iterdir()}
     specs = [
         spec

@@ -140,6 +140,14 @@ def test_the_site_has_every_page_as_markdown_too(tmp_path):
     assert "## voxtral-mlx" in text
 
 
+def test_the_site_is_built_without_the_packages_of_the_project(monkeypatch):
+    """`pip install --group docs` is enough; the page of options then says what is missing."""
+    monkeypatch.setitem(sys.modules, "wlk_core.registry", None)
+    site = runpy.run_path(str(ROOT / "tools/site.py"))
+
+    assert "no package of the project was installed" in site["options"]()
+
+
 def test_the_pages_of_the_contract_are_current():
     """They have every rule and every faulty backend, in the words of the suite and its tests."""
     pages = runpy.run_path(str(ROOT / "tools/contract_pages.py"))

@@ -178,6 +178,59 @@ def test_a_failing_annotator_loses_no_word(name, annotator, run, speech):
     assert isinstance(events[-1], End)
 
 
+class Panic(BaseException):
+    """What a Rust library raises."""
+
+
+def panic(*_arguments):
+    """Raise what is no Exception."""
+    raise Panic
+
+
+SPAN_METHOD, TURN_METHOD = "process_iter", "end_of_turn"
+GARBAGE = {
+    "spans of text": ("diarizer", SPAN_METHOD, lambda _is_last: ["anna"]),
+    "no list of spans": ("diarizer", SPAN_METHOD, lambda _is_last: 3),
+    "a span without times": (
+        "diarizer", SPAN_METHOD, lambda _is_last: [SpeakerSpan("anna", None, 1.0)],
+    ),
+    "a span that never ends": (
+        "diarizer", SPAN_METHOD, lambda _is_last: [SpeakerSpan("anna", 0.0, float("nan"))],
+    ),
+    "a span of no one": ("diarizer", SPAN_METHOD, lambda _is_last: [SpeakerSpan(None, 0.0, 1.0)]),
+    "a panic of a diarizer": ("diarizer", SPAN_METHOD, panic),
+    "translations of text": ("translator", "finish", lambda: ["ACHT"]),
+    "a translation without text": ("translator", "finish", lambda: [TranslatedText(None, 0, 1)]),
+    "a panic of a translator": ("translator", "finish", panic),
+    "no probability": ("turn_detector", TURN_METHOD, lambda _text: None),
+    "a probability of 7": ("turn_detector", TURN_METHOD, lambda _text: 7.0),
+    "a probability that is no number": ("turn_detector", TURN_METHOD, lambda _text: float("nan")),
+    "a panic of a turn detector": ("turn_detector", TURN_METHOD, panic),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "method", "call"), GARBAGE.values(), ids=GARBAGE)
+def test_an_annotator_that_returns_garbage_loses_no_word(
+    *, run, speech, monkeypatch, name, method, call
+):
+    """It is switched off with one event, and the session goes on."""
+    annotators = {
+        "diarizer": ScriptedDiarizer(SPANS),
+        "translator": ScriptedTranslator(),
+        "turn_detector": ScriptedTurnDetector(["nine"]),
+    }
+    audio = np.concatenate([speech, silence(3.0)] * 2)
+    monkeypatch.setattr(annotators[name], method, call)
+
+    events = run(audio, **{name: annotators[name]})
+    (failure,) = kinds(events, Failure)
+
+    assert text_of(events) == text_of(run(audio))
+    assert failure.annotator == name.replace("_", " ")
+    assert "switched off, and the transcript continues" in str(failure.error)
+    assert isinstance(events[-1], End)
+
+
 def out_of_memory(_audio):
     """Refuse audio."""
     raise MemoryError

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wlk_core.errors import BackendError
+from wlk_core.tokens import SpeakerSpan, TranslatedText
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
 
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
-    from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
+    from wlk_core.tokens import ASRToken
 
 R = TypeVar("R")
+T = TypeVar("T", SpeakerSpan, TranslatedText)
 
 _DIARIZER, _TRANSLATOR, _TURN_DETECTOR = "diarizer", "translator", "turn detector"
 
@@ -24,8 +29,9 @@ class Annotators:
     """
     The annotators of one session, any of which may be absent.
 
-    One that raises is switched off for the rest of the session, because its clock no longer matches
-    the stream's.  `report_failure` is then called with the error and its kind.
+    One that raises, or returns what its contract excludes, is switched off for the rest of the
+    session, because its clock no longer matches the stream's.  `report_failure` is then called with
+    the error and its kind.
     """
 
     def __init__(
@@ -66,7 +72,7 @@ class Annotators:
 
     def end_of_turn(self, text: str) -> float | None:
         """Return the probability that the turn with this text is over, None if unknown."""
-        return self._call(_TURN_DETECTOR, lambda detector: float(detector.end_of_turn(text)))
+        return self._call(_TURN_DETECTOR, lambda detector: _probability(detector.end_of_turn(text)))
 
     def end_utterance(self) -> None:
         """Let the turn detector begin another turn."""
@@ -74,16 +80,15 @@ class Annotators:
 
     def speaker_spans(self, *, is_last: bool) -> list[SpeakerSpan]:
         """Return the spans that became certain, with *is_last* all that remain."""
-        spans = self._call(_DIARIZER, lambda diarizer: list(diarizer.process_iter(is_last)))
+        spans = self._call(_DIARIZER, lambda each: _timed(each.process_iter(is_last), SpeakerSpan))
         return [] if spans is None else spans
 
     def translations(self, *, ends_utterance: bool, is_last: bool) -> list[TranslatedText]:
         """Return the translations that are done; only with *is_last* wait for the others."""
 
         def translate(translator: Translator) -> list[TranslatedText]:
-            if is_last:
-                return list(translator.finish())
-            return list(translator.process_iter(ends_utterance))
+            found = translator.finish() if is_last else translator.process_iter(ends_utterance)
+            return _timed(found, TranslatedText)
 
         translations = self._call(_TRANSLATOR, translate)
         return [] if translations is None else translations
@@ -94,7 +99,9 @@ class Annotators:
             return None
         try:
             return call(self.running[kind])
-        except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 -- a plugin's: a Rust panic is no Exception
             del self.running[kind]
             failure = BackendError(
                 f"the {kind} failed: {type(error).__name__}: {error}; it is switched off, and the "
@@ -104,3 +111,29 @@ class Annotators:
             failure.__cause__ = error
             self.report_failure(failure, kind)
             return None
+
+
+def _probability(value: object) -> float:
+    probability = float(value)  # type: ignore[arg-type]  # raises TypeError for what is no number
+    if not 0 <= probability <= 1:
+        raise ValueError(f"expected a probability from 0 to 1, got {shown(value)}")
+    return probability
+
+
+def _timed(found: Iterable[object], kind: type[T]) -> list[T]:
+    """Return the spans or translations in *found*; raise TypeError for anything else among them."""
+    items: list[T] = []
+    for item in found:
+        if not isinstance(item, kind) or not _is_complete(item):
+            raise TypeError(f"expected a {kind.__name__} with its times, got {shown(item)}")
+        items.append(item)
+    return items
+
+
+def _is_complete(item: SpeakerSpan | TranslatedText) -> bool:
+    times: tuple[object, ...] = (item.start, item.end)  # a plugin's, of any type
+    if not all(isinstance(time, Real) and math.isfinite(time) for time in times):
+        return False
+    if isinstance(item, TranslatedText):
+        return item.start <= item.end and isinstance(item.text, str)
+    return item.start <= item.end and isinstance(item.speaker, Integral | str)

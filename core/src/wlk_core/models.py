@@ -66,8 +66,8 @@ class Model:
     repo: str | None  #: None for a bundled or local model
     state: str
     revision: str | None = None  #: the commit in the cache
-    size: int | None = None  #: bytes of its files
-    licence: str = ""  #: as named by its model card
+    size: int | None = None  #: bytes of its files, before they are cached as the spec declares
+    licence: str = ""  #: as named by its model card, else as the spec declares
     path: Path | None = None
     is_default: bool = False  #: the backend loads it if no model is named
 
@@ -130,6 +130,8 @@ def describe_model(name: str, spec: ModelSpec) -> Model:
         state=origin or "absent",
         path=_expanded(name) if origin == "local" else None,
         is_default=name == spec.default_model,
+        size=spec.model_sizes.get(name),
+        licence=spec.model_licences.get(name, ""),
     )
     if model.repo is None:
         return model
@@ -147,7 +149,7 @@ def describe_model(name: str, spec: ModelSpec) -> Model:
         state="cached",
         revision=path.name,
         size=size,
-        licence=licence[1] if licence else "",
+        licence=licence[1] if licence else model.licence,
         path=path,
     )
 

@@ -196,6 +196,9 @@ class ModelSpec(PluginSpec):
     #: models are repository ids or local directories.
     models: Mapping[str, str] = attrs.field(factory=dict)
     default_model: str | None = None  #: the model that is loaded if none is named
+    #: About how many bytes a pull of an alias downloads, and its licence, before it is there.
+    model_sizes: Mapping[str, int] = attrs.field(factory=dict)
+    model_licences: Mapping[str, str] = attrs.field(factory=dict)
     #: Glob patterns of a model's files in its repository; empty for all of them.  Of alternatives
     #: ("this|that") only the first that matches a file counts, because some repositories contain
     #: the weights in two formats.

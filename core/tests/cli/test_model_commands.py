@@ -35,6 +35,15 @@ def test_models_shows_sizes_and_sources_and_scripts_get_every_field(command, mon
     ]
 
 
+def test_the_models_of_backends_that_can_be_used_come_first(command, site, install_needy):
+    """Those of the others follow; a backend that needs something is no less of an answer."""
+    install_needy()
+    site.offer("wlk-zebra", "zebra", models={"digits": "bundled"}, default_model="digits")
+    backends = [line.split()[0] for line in command("models").out.splitlines()[1:]]
+
+    assert list(dict.fromkeys(backends)) == ["toy", "zebra", "needy"]
+
+
 def test_pull_names_what_arrived(command, monkeypatch):
     """A pull ends with the repository, the revision and the size."""
     monkeypatch.setattr(store, "pull", lambda _model, _spec: CACHED)

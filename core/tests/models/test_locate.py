@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import attrs
 from huggingface_hub import snapshot_download
 import pytest
 
@@ -159,6 +160,20 @@ def test_a_model_of_another_tool_is_used_without_network(spec, lay_out, locate_o
 
     assert locate_offline("base", spec=spec) == snapshot
     assert [row.state for row in list_models([spec])] == ["cached", "bundled"]
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_model_that_is_not_here_has_the_declared_size_and_licence(spec, lay_out):
+    """Once it is cached, the size is that of its files; a card that names a licence decides."""
+    spec = attrs.evolve(spec, model_sizes={"base": 2_000}, model_licences={"base": "openmdw"})
+    absent, bundled = list_models([spec])
+    lay_out(FILES)
+    cached, _ = list_models([spec])
+
+    assert (absent.state, absent.size, absent.licence) == ("absent", 2_000, "openmdw")
+    assert (bundled.size, bundled.licence) == (None, "")
+    assert (cached.state, cached.licence) == ("cached", "mit")
+    assert cached.size == len(FILES["config.json"]) + len(FILES["model.bin"])
 
 
 @pytest.mark.usefixtures("no_network")

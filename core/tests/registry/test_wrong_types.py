@@ -28,7 +28,7 @@ _BY_NAME = (None, 3, "x", ["x"], range(3), {"a": 1}, {1: "a"}, {"a": None}, {"":
 WRONG: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("name", "summary", "load", "help"), _TEXT),
     **dict.fromkeys(("languages", "policies", "model_files"), _TEXTS),
-    **dict.fromkeys(("models", "requires", "deviations"), _BY_NAME),
+    **dict.fromkeys(("models", "model_licences", "requires", "deviations"), _BY_NAME),
     **dict.fromkeys(("thread_affinity", "scope", "kind"), (None, 3, "odd", ["any"], np.eye(2))),
     **dict.fromkeys(("max_concurrent_calls", "preference"), ("1", 1.5, True, [1])),
     **dict.fromkeys(("max_delay", "minimum", "maximum"), ("1", True, [1.0])),
@@ -37,6 +37,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "default_model": _TEXT[1:],
     "options": (None, 3, "x", ["x"], [None], [{"name": "x"}], [[Option(name="x")]]),
     "bounds": (None, 3, "x", ["x"], {"a": "b"}, {1: 1.0}, {"a": None}),
+    "model_sizes": (None, 3, "x", ["x"], {"a": "b"}, {1: 1}, {"a": None}, {"a": 1.5}),
     "capabilities": (None, 3, "hypothesis", ["x"], [["hypothesis"]], [None]),
     "type": (None, 3, "int", list),
     "default": (3, ["x"], {"a": 1}),

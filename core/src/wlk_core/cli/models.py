@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -14,7 +15,12 @@ from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import backend_option, complete
 from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.registry import no_backend
+from wlk_core.registry import missing_requirements, no_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.options import ModelSpec
 
 
 @click.command()
@@ -24,11 +30,15 @@ def models(*, backend: str | None, as_json: bool) -> None:
     """
     List every model that a backend names, and where it is.
 
-    A star marks the default model of a backend.  Other models are named by their repository
-    (owner/name) or directory.
+    Backends that can be used come first.  A star marks the default model of a backend.  Other
+    models are named by their repository (owner/name) or directory.
     """
     registry = registry_of()
-    specs = registry.specs() if backend is None else (registry.model_spec(backend),)
+    specs: Sequence[ModelSpec] = (
+        sorted(registry.specs(), key=lambda spec: bool(missing_requirements(spec)))
+        if backend is None
+        else [registry.model_spec(backend)]
+    )
     rows = store.list_models(specs)
     if as_json:
         echo(json.dumps(list(map(attrs.asdict, rows)), indent=2, default=str))

@@ -40,6 +40,8 @@ CLUSTERING = AnnotatorSpec(
         "campplus": "csukuangfj/speaker-embedding-models",
     },
     default_model="segmentation-3.0",
+    model_sizes={"segmentation-3.0": 6_000_000, "campplus": 28_000_000},
+    model_licences={"segmentation-3.0": "mit", "campplus": "apache-2.0"},
     model_files=(
         "segmentation.onnx|onnx/model.onnx",
         "embedding.onnx|3dspeaker_speech_campplus_sv_zh_en_16k-common_advanced.onnx",
@@ -79,6 +81,8 @@ SORTFORMER = AnnotatorSpec(
     ),
     models={"nemotron-3-diarization": "nvidia/Nemotron-3-Diarization"},
     default_model="nemotron-3-diarization",
+    model_sizes={"nemotron-3-diarization": 400_000_000},
+    model_licences={"nemotron-3-diarization": "openmdw-1.1"},
     model_files=("config.json", "*processor_config.json", "model.safetensors"),
     requires=dict.fromkeys(("torch", "transformers"), "pip install 'wlk-diarize[torch]'"),
 )

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 DIGITS = "digits"  #: the bundled checkpoint
 
 # In the order of their tokens (openai/whisper, whisper/tokenizer.py); "yue" came with large-v3.
@@ -80,6 +85,45 @@ MLX_FILES = (
     "weights.safetensors",
     "weights.npz",
 )
+
+# Millions of parameters: those of OpenAI's checkpoints, and of distil-whisper's by their cards.
+_MILLIONS = {
+    "tiny": 37.8,
+    "base": 72.6,
+    "small": 241.7,
+    "medium": 763.9,
+    "turbo": 808.9,
+    **dict.fromkeys(("large", "large-v1", "large-v2", "large-v3"), 1543.5),
+    "distil-small": 166.1,
+    "distil-medium": 394.4,
+    **dict.fromkeys(("distil-large-v2", "distil-large-v3"), 756.4),
+}
+# OpenAI's own repositories have these in float32; every other checkpoint is in float16.
+_FLOAT32 = ("tiny", "base", "small", "medium", "large-v1", "large-v2")
+
+
+def model_sizes(models: Mapping[str, str]) -> dict[str, int]:
+    """Return about how many bytes the checkpoints of *models* have."""
+    sizes = {}
+    for alias, repository in models.items():
+        name = "turbo" if alias == "large-v3-turbo" else alias.removesuffix(".en")
+        if name in _MILLIONS:
+            is_float32 = repository.startswith("openai/") and name in _FLOAT32
+            sizes[alias] = round(_MILLIONS[name] * (4e6 if is_float32 else 2e6))
+    return sizes
+
+
+def model_licences(models: Mapping[str, str]) -> dict[str, str]:
+    """Return the licences that the model cards of OpenAI, Systran and distil-whisper name."""
+    licences = {}
+    for alias, repository in models.items():
+        owner = repository.partition("/")[0]
+        if owner in {"Systran", "mobiuslabsgmbh", "distil-whisper"} or "turbo" in alias:
+            licences[alias] = "mit"
+        elif owner == "openai":
+            licences[alias] = "apache-2.0"
+    return licences
+
 
 # Names under which hosts serve Whisper with word times: api.openai.com (whisper-1) and
 # api.groq.com/openai (the other two).  Other names are passed to the server unchanged.

@@ -17,6 +17,8 @@ from wlk_whisper.models import (
     MLX_MODELS,
     TRANSFORMERS_FILES,
     TRANSFORMERS_MODELS,
+    model_licences,
+    model_sizes,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +122,8 @@ FASTER_WHISPER = BackendSpec(
     languages=LANGUAGES,
     policies=("local-agreement", "long-form"),
     models=FASTER_WHISPER_MODELS,
+    model_sizes=model_sizes(FASTER_WHISPER_MODELS),
+    model_licences=model_licences(FASTER_WHISPER_MODELS),
     default_model="base",
     model_files=FASTER_WHISPER_FILES,
     max_delay=3.0,
@@ -144,6 +148,7 @@ MLX_WHISPER = BackendSpec(
     languages=LANGUAGES,
     policies=("alignatt", "local-agreement", "long-form"),
     models=MLX_MODELS,
+    model_sizes=model_sizes(MLX_MODELS),
     default_model="base",
     model_files=MLX_FILES,
     max_delay=3.0,
@@ -235,6 +240,8 @@ WHISPER = BackendSpec(
     languages=LANGUAGES,
     policies=("alignatt", "local-agreement", "long-form"),
     models=TRANSFORMERS_MODELS,
+    model_sizes=model_sizes(TRANSFORMERS_MODELS),
+    model_licences=model_licences(TRANSFORMERS_MODELS),
     default_model="base",
     model_files=TRANSFORMERS_FILES,
     max_delay=3.0,

@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from wlk_live.session.events import Commit, Endpoint
+from wlk_core.errors import BackendError
+from wlk_live.session.events import Commit, Endpoint, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.ops.metrics import Metrics, SessionFigures
 
@@ -60,6 +61,19 @@ def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock
     assert found["wlk_final_latency_seconds_sum"] == 2.25
     assert found["wlk_final_latency_seconds_count"] == 2
     assert found["wlk_backlog_seconds_sum"] == 0.5
+
+
+def test_a_failure_is_counted_by_what_failed(metrics, record):
+    """It is the same for every protocol, whatever the message to the client."""
+    lost = BackendError("GPU 0 is lost")
+    failures = [Failure(lost, True, 1.0), Failure(lost, False, 1.0, annotator="diarizer")]
+    record.add_events([Failure(lost, False, 1.0), *failures], 0.0, deque())
+
+    found = {name: count for name, count in values(metrics).items() if "errors" in name}
+    assert found == {
+        'wlk_errors_total{code="engine_failed"}': 1,
+        'wlk_errors_total{code="annotator_failed"}': 1,
+    }
 
 
 def test_a_refusal_is_no_error(metrics):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from wlk_core.errors import WLKError
 from wlk_core.languages import NAMES, find_language
 from wlk_core.streaming import is_unspaced
 from wlk_live.session import Commit, End, Failure, Translation
@@ -81,10 +80,7 @@ class TranslationProtocol:
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply a message from the client."""
-        try:
-            return list(self._apply(_fields(data)))
-        except WLKError as error:
-            return self.refuse(as_request_error(error))
+        return list(self._apply(_fields(data)))
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return an error message."""

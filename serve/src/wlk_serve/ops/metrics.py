@@ -86,6 +86,9 @@ class Metrics:
         answer = as_request_error(error)
         metric = self._rejected if answer.status in _REFUSALS else self.errors
         metric.labels(answer.code or "none").inc()
+        if answer.status in _REFUSALS:
+            fields = {"status": answer.status, "code": answer.code}
+            _LOGGER.info("refused %(status)s %(code)s", fields, extra={"fields": fields})
         return answer
 
     def render(self) -> tuple[bytes, str]:
@@ -158,6 +161,8 @@ class SessionFigures:
                     self.metrics.final_latency.observe(max(0.0, event.audio_time - event.time))
                 case Failure(is_final=True):
                     self.metrics.errors.labels("engine_failed").inc()
+                case Failure(annotator=str()):
+                    self.metrics.errors.labels("annotator_failed").inc()
                 case Endpoint(reason="commit") if commits:
                     self.metrics.final_latency.observe(self._clock() - commits.popleft())
 
@@ -166,19 +171,26 @@ class SessionFigures:
         seconds = self._clock() - self._began
         self.set_state("")
         self.metrics.session_seconds.labels(self._protocol).observe(seconds)
-        latency = "-"
+        latency = None
         if self._latencies:
-            latency = f"{np.percentile(self._latencies, 95, method='inverted_cdf'):.2f}"
+            p95 = np.percentile(self._latencies, 95, method="inverted_cdf")
+            latency = round(float(p95), 2)
+        fields = {
+            "session": self.session_id,
+            "protocol": self._protocol,
+            "key": self.key_id or None,
+            "seconds": round(seconds, 1),
+            "audio": round(self.audio_seconds, 1),
+            "words": self.words,
+            "losses": self._losses,
+            "latency_p95": latency,
+            "end": outcome,
+        }
+        shown = {name: "-" if value is None else value for name, value in fields.items()}
         _LOGGER.info(
-            "session %s protocol=%s key=%s seconds=%.1f audio=%.1f words=%d losses=%d "
-            "latency_p95=%s end=%s",
-            self.session_id,
-            self._protocol,
-            self.key_id or "-",
-            seconds,
-            self.audio_seconds,
-            self.words,
-            self._losses,
-            latency,
-            outcome,
+            "session %(session)s protocol=%(protocol)s key=%(key)s seconds=%(seconds)s "
+            "audio=%(audio)s words=%(words)s losses=%(losses)s latency_p95=%(latency_p95)s "
+            "end=%(end)s",
+            shown,
+            extra={"fields": fields},
         )

@@ -115,13 +115,10 @@ class AsrProtocol:
                 return []  # too short to tell
             self._start = None
             self._webm = WebmDecoder() if data.startswith(_CONTAINERS) else None
-        try:
-            if self._webm is None:
-                self._audio.append(data)
-            else:
-                self._audio.append_pieces(self._webm.decode(data))
-        except RequestError as error:
-            return self.refuse(error)
+        if self._webm is None:
+            self._audio.append(data)
+        else:
+            self._audio.append_pieces(self._webm.decode(data))
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:

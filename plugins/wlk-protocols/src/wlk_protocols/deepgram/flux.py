@@ -101,16 +101,13 @@ class FluxProtocol:
         """Apply audio or a message from the client."""
         if self._audio.is_ended:
             return []
-        try:
-            if isinstance(data, str):
-                return self._apply(data)
-            if self._webm is None:
-                self._audio.append(data)
-                self._request_mark()
-            else:
-                self._audio.append_pieces(self._marked_pieces(self._webm.decode(data)))
-        except RequestError as error:
-            return self.refuse(error)
+        if isinstance(data, str):
+            return self._apply(data)
+        if self._webm is None:
+            self._audio.append(data)
+            self._request_mark()
+        else:
+            self._audio.append_pieces(self._marked_pieces(self._webm.decode(data)))
         return []
 
     def refuse(self, error: RequestError) -> list[Message]:

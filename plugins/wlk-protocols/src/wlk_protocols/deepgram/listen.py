@@ -90,10 +90,7 @@ class ListenProtocol:
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply audio or a message from the client."""
-        try:
-            return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
-        except RequestError as error:
-            return self.refuse(error)
+        return list(self._append(data) if isinstance(data, bytes) else self._apply(data))
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return an error message; end the audio if no more of it can be decoded."""

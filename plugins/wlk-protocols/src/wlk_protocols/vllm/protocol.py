@@ -58,10 +58,7 @@ class VllmProtocol:
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply a message from the client."""
-        try:
-            return list(self._apply(decoded(data, _Event)))
-        except RequestError as error:
-            return self.refuse(error)
+        return list(self._apply(decoded(data, _Event)))
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return an error message, in which vLLM sends a string instead of an object."""

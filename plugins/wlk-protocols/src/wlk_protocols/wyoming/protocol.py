@@ -98,11 +98,8 @@ class WyomingProtocol:
 
     def receive(self, data: str | bytes) -> list[Message]:
         """Apply an event from the client, as returned by `read_event`."""
-        try:
-            kind, fields, payload = _parse_event(data)
-            return list(self._apply(kind, fields, payload))
-        except RequestError as error:
-            return self.refuse(error)
+        kind, fields, payload = _parse_event(data)
+        return list(self._apply(kind, fields, payload))
 
     def refuse(self, error: RequestError) -> list[Message]:
         """Return an error event."""

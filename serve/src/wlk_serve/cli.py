@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import UTC, datetime
 import gc
 import json
 import logging
@@ -197,7 +198,11 @@ def serve(
             _favour_the_event_loop()
             url_host = f"[{host}]" if ":" in host else host
             model_name = f"{settings.spec.name}, {service.card.name}"
-            click.echo(f"{_PROGRAM}: ready on http://{url_host}:{bound} ({model_name})", err=True)
+            ready = f"ready on http://{url_host}:{bound} ({model_name})"
+            if log_format == "json":
+                _LOGGER.info("%s", ready)
+            else:
+                click.echo(f"{_PROGRAM}: {ready}", err=True)
 
         listeners = {
             name: stack.enter_context(bound_sockets(host, number))
@@ -272,9 +277,17 @@ def _watch(server: Server, service: Service, drain_seconds: float) -> None:
 
 
 class _JsonFormatter(logging.Formatter):
+    """Records as JSON objects, with the time in UTC and what a record has in `extra["fields"]`."""
+
     def format(self, record: logging.LogRecord) -> str:
-        line = {"time": self.formatTime(record), "level": record.levelname}
-        return json.dumps(line | {"logger": record.name, "message": super().format(record)})
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": super().format(record),
+        }
+        return json.dumps(line | getattr(record, "fields", {}))
 
 
 def _log_to_stderr(*, is_json: bool) -> None:

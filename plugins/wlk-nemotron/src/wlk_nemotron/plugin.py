@@ -56,6 +56,7 @@ NEMOTRON = BackendSpec(
         "model.safetensors.index.json",
     ),
     max_delay=3.0,  # twice the longest look-ahead: its chunk fills, and the next becomes due
+    model_licences={"0.6b": "openmdw-1.1"},
     max_concurrent_calls=64,  # a pass over 64 streams costs a GPU little more than over one
     bounds={"wer": 0.05, "word_start_median": 0.06, "word_start_bias": 0.06},
     preference=15,

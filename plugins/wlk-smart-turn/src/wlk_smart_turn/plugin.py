@@ -28,6 +28,8 @@ SMART_TURN = AnnotatorSpec(
     ),
     models={"smart-turn-v3": "pipecat-ai/smart-turn-v3"},
     default_model="smart-turn-v3",
+    model_sizes={"smart-turn-v3": 9_000_000},
+    model_licences={"smart-turn-v3": "bsd-2-clause"},
     model_files=("smart-turn-v3.2-cpu.onnx",),
     requires={"onnxruntime": "pip install wlk-smart-turn"},
 )

@@ -18,6 +18,7 @@ VOXTRAL_HF = voxtral_spec(
     load="wlk_voxtral_hf.torch.backend:load",
     options=(standard_options.device("cpu", "cuda", "mps"), standard_options.dtype(*DTYPES)),
     models={"digits": "bundled", "mini": MINI},
+    model_sizes={"mini": 8_900_000_000},
     default_model="mini",
     is_batching=True,
     max_concurrent_calls=32,  # a pass over 32 streams costs little more than a pass over one

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Cache(Protocol):
-    """Tensors that a stream keeps between two calls, never changed in place."""
+    """Tensors that a stream keeps between two calls; passes leave their contents as they are."""
 
     @property
     def nbytes(self) -> int:
@@ -41,7 +41,7 @@ class ForwardPass(Protocol):
         ...
 
     def truncated(self, count: int) -> Any:
-        """Return the KV cache after the first *count* positions, 0 < count."""
+        """Return the KV cache after the first *count* positions, 0 < count, to use instead."""
         ...
 
 

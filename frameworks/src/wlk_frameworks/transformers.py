@@ -12,7 +12,12 @@ from transformers.utils import logging as transformers_logging
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.plugins import locate
 from wlk_core.untrusted import reason
-from wlk_frameworks.checkpoints import REMEDY, read_safetensors_headers, weight_names
+from wlk_frameworks.checkpoints import (
+    REMEDY,
+    read_json_table,
+    read_safetensors_headers,
+    weight_names,
+)
 from wlk_frameworks.memory import out_of_memory, require_memory
 from wlk_frameworks.torch import available_memory, choose_device, choose_dtype
 
@@ -120,6 +125,9 @@ def load_checked(
     """
     tensors = read_safetensors_headers(directory / name for name in weight_names(directory))
     check(fields, tensors)  # first, because a config allocates a list as long as its layers
+    generation_config = directory / "generation_config.json"
+    if generation_config.exists():
+        read_json_table(generation_config)  # transformers reads it too, and would not name the file
     try:
         config = model_class.config_class.from_dict(dict(fields))
     except Exception as error:

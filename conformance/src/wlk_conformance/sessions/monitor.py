@@ -343,12 +343,13 @@ class MonitoredProcessor:
         self._take(self._tokens.take(emission, call, has_audio=has_audio))
         self._take(self._speakers.take(emission, call))
         now = self.life_cycle.clock.end
-        times = self.times.take(emission, call, before=start.clock.end, now=now)
         rule = None  # that of a wrong time, unless a failure explains it
         if work.faults:
             rule = "ERR-01"
         elif is_retry:
             rule = "ERR-02"
+        before = start.clock.end
+        times = self.times.take(emission, call, before=before, now=now, rule=rule)
         self._take(times, rule=rule)
         with self._lock:
             if call == "finish":

@@ -135,14 +135,13 @@ class Oracle:
             elif misspelled := self._misspelled(timed):
                 yield Violation("COM-03", misspelled, kind="spacing")
 
-    def check_readings(self, returned: Collection[str] | None = ()) -> Iterator[Violation]:
+    def check_readings(self, returned: Collection[str] = ()) -> Iterator[Violation]:
         """
         Check each hypothesis that was read, once the committed text is known to be right.
 
         Its tokens are the words of the audio after the committed ones, in order and without a gap.
-        The newest may be incomplete, and there may be fewer than the audio has.  Words that were
-        not spoken may be a guess of the engine, if it *returned* them, or if it is None because the
-        engine's words are unknown; a hypothesis with one is not judged.
+        The newest may be incomplete, and there may be fewer than the audio has.  A word that was
+        not spoken is a guess if the engine *returned* it, and a hypothesis with one is not judged.
         """
         expected = self._expected
         words = _corrected([token.text.strip() for token in self._life_cycle.tokens], expected)
@@ -276,14 +275,12 @@ class Oracle:
         return ""
 
 
-def _is_guess(
-    reading: Reading, words: Sequence[ExpectedWord], returned: Collection[str] | None
-) -> bool:
+def _is_guess(reading: Reading, words: Sequence[ExpectedWord], returned: Collection[str]) -> bool:
     """Return whether a hypothesis of *words* has another one that the engine may have guessed."""
     spoken = [text.strip() for word in words for text in (word.text, *word.undecided)]
     shown = [token.text.strip() for token in reading.tokens]
     others = [text for text in shown if not any(word.startswith(text) for word in spoken)]
-    return any(returned is None or text in returned for text in others)
+    return any(text in returned for text in others)
 
 
 def _is_spelling(expected: Sequence[str], words: Sequence[str]) -> bool:

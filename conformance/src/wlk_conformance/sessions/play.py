@@ -28,7 +28,7 @@ from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from wlk_conformance.backend_under_test import BackendUnderTest
@@ -262,19 +262,15 @@ class Player:
                 continue
             for life_cycle in stream.processor.life_cycles:
                 oracle = Oracle(life_cycle, tape, vocabulary, session.habits)
-                found = [*oracle.check_tokens()] or [
-                    *oracle.check_readings(self._guesses(stream, session))
-                ]
+                found = [*oracle.check_tokens()]
+                # The hypotheses of an engine whose words are unknown may be guesses of its own.
+                if self._faults is not None and stream.has_words:
+                    # What an engine with habits may return is known exactly.
+                    returned = set() if session.habits else self._faults.texts
+                    found = found or [*oracle.check_readings(returned)]
                 if found:
                     self._monitor.report(attrs.evolve(found[0], stream=stream.name))
                     return
-
-    def _guesses(self, stream: PlayedStream, session: GeneratedSession) -> Collection[str] | None:
-        """Return the words that only the engine's guesses have, None if its words are unknown."""
-        if self._faults is None or not stream.has_words:
-            return None
-        # What an engine with habits may return is known exactly.
-        return set() if session.habits else self._faults.texts
 
     def _report(self, stream: PlayedStream, rule: str, message: str) -> None:
         self._monitor.report(Violation(rule, message, stream=stream.name))

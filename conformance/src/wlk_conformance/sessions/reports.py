@@ -63,9 +63,19 @@ class ReportedTimes:
         )
 
     def take(
-        self, emission: Emission, call: str, *, before: float, now: float
+        self,
+        emission: Emission,
+        call: str,
+        *,
+        before: float,
+        now: float,
+        rule: str | None = None,
     ) -> Iterator[Violation]:
-        """Check *emission*; the audio ended at *before* when the call began, and ends at *now*."""
+        """
+        Check *emission*; the audio ended at *before* when the call began, and ends at *now*.
+
+        A wrong time breaks *rule*, if a failure explains it.
+        """
         processed, stable = emission.processed_up_to, emission.stable_up_to
         if not (math.isfinite(processed) and math.isfinite(stable)):
             yield Violation("TIME-03", f"{call} reported non-finite times: {processed}, {stable}")
@@ -85,7 +95,8 @@ class ReportedTimes:
             yield self._wrong_time(call, processed, now)
         elif call in FLUSHES:
             if processed < before - ROUNDING:
-                self._below_clock = self._wrong_time(call, processed, before), before
+                late = self._wrong_time(call, processed, before)
+                self._below_clock = attrs.evolve(late, rule=rule or late.rule), before
             self._mover = None
 
     def settle(self, processed: float = 0.0) -> Iterator[Violation]:

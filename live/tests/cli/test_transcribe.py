@@ -325,14 +325,14 @@ def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, name, stat
 
 @pytest.mark.slow
 def test_a_pipe_whose_writer_dies_in_a_sample_gives_its_words(spawn, spoken, wav):
-    """Half a sample is dropped; everything before it is transcribed once."""
+    """Everything before the half sample is transcribed once, whatever FFmpeg says of it."""
     data = wav(spoken(*range(4)))
     process = spawn("transcribe", "-", "--no-vad", "--backend", "toy", bufsize=0)
     out, err = process.communicate(data[:-1])
 
     assert out.split() == b"zero one two three".split()
-    assert process.returncode == 0
-    assert err == b""
+    # FFmpeg 7 takes half a sample for damage, and FFmpeg 8 drops it.
+    assert (process.returncode, err.count(b"\n")) in {(0, 0), (1, 1)}
 
 
 @pytest.mark.slow

@@ -331,7 +331,7 @@ def test_a_pipe_whose_writer_dies_in_a_sample_gives_its_words(spawn, spoken, wav
     out, err = process.communicate(data[:-1])
 
     assert out.split() == b"zero one two three".split()
-    # FFmpeg 7 takes half a sample for damage, and FFmpeg 8 drops it.
+    # Some releases of FFmpeg take half a sample for damage, others drop it.
     assert (process.returncode, err.count(b"\n")) in {(0, 0), (1, 1)}
 
 

@@ -64,7 +64,7 @@ class EngineFaults:
         self._counting = threading.Lock()
         self._batches: _HeldBatches | None = None
         if calls.batches is not None:
-            self._batches = _HeldBatches(self, max_batch=calls.batches.max_batch)
+            self._batches = _HeldBatches(self)
             self._batches.run_count = calls.batches.run_count
             calls.batches = self._batches
         calls.intercept = self
@@ -179,8 +179,8 @@ class EngineFaults:
 class _HeldBatches(EngineBatches):
     """Batches whose calls are held one by one, and whose runs wait for `together` calls."""
 
-    def __init__(self, faults: EngineFaults, *, max_batch: int) -> None:
-        super().__init__(max_batch=max_batch)
+    def __init__(self, faults: EngineFaults) -> None:
+        super().__init__()
         self.together = 0
         self._faults = faults
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import attrs
 
 from wlk_core.errors import StreamClosed
-from wlk_core.online.engine_calls import MAX_BATCH, EngineCalls, engine_errors
+from wlk_core.online.engine_calls import EngineCalls, engine_errors
 from wlk_core.online.stream import OnlineStream
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ class LoadedBackend(Generic[E]):
       ``calls.wrap``, or by ``calls.wrap_batch`` if the spec declares the capability `batching`: the
       waiting calls of different streams are then batched.
     * ``warmup(engine, calls)`` runs the model once in each way that streams run it.
-
-    A spec that declares `batching` may be loaded in a way that cannot, for example in half
-    precision.  Without *can_batch* waiting calls run one by one, each answered after its own run.
     """
 
     def __init__(
@@ -54,14 +51,11 @@ class LoadedBackend(Generic[E]):
         *,
         open_stream: Callable[[E, StreamConfig, EngineCalls], Callable[[], Recognizer]],
         warmup: Callable[[E, EngineCalls], None],
-        can_batch: bool = True,
     ) -> None:
         self.spec = spec  #: the declaration it was loaded from
         self._engine: E | None = engine
         #: The engine calls of all streams: counted, and intercepted by tests.
-        self.engine_calls = EngineCalls(
-            is_batching="batching" in spec.capabilities, max_batch=MAX_BATCH if can_batch else 1
-        )
+        self.engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
 

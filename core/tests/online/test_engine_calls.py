@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 import os
@@ -264,50 +264,6 @@ def test_a_batch_is_bounded(threads: ThreadPoolExecutor) -> None:
         assert [future.result(PATIENCE) for future in futures] == list(range(MAX_BATCH + 1))
 
     assert sizes == [MAX_BATCH, 1]
-
-
-def test_without_batching_each_call_is_answered_before_the_next_one_runs(
-    threads: ThreadPoolExecutor,
-) -> None:
-    """With batches of one call, runs are in the order of arrival and no call waits for a later."""
-    calls = EngineCalls(is_batching=True, max_batch=1)
-    futures: list[Future[int]] = []
-    runs: list[list[int]] = []
-
-    def run(numbers: Sequence[int]) -> Sequence[int]:
-        runs.append(list(numbers))
-        wait(futures[: len(runs) - 1], PATIENCE)  # no earlier call waits for this run
-        answered.append([future.done() for future in futures])
-        return numbers
-
-    answered: list[list[bool]] = []
-    batches = calls.batches
-    assert batches is not None
-    with held(batches, threads, 3):
-        for number in range(3):
-            futures.append(threads.submit(calls.wrap_batch(run), number))
-            with batches.arrival:
-                assert batches.arrival.wait_for(
-                    lambda: len(batches.waiting) == len(futures) + 1, PATIENCE
-                )
-
-    assert [future.result(PATIENCE) for future in futures] == [0, 1, 2]
-    assert runs == [[0], [1], [2]]
-    assert answered == [[False, False, False], [True, False, False], [True, True, False]]
-    assert calls.batch_count == 4  # and the run of `held`
-
-
-def test_without_batching_no_call_waits_for_other_streams(engine: Engine) -> None:
-    """A run for one call cannot answer the calls that it would wait for."""
-    batches, streams = EngineBatches(max_batch=1), [partial(engine.double) for _ in range(2)]
-
-    def wait_for(predicate: Callable[[], bool], _seconds: float | None = None) -> bool:
-        assert predicate()
-        return True
-
-    batches.arrival.wait_for = wait_for  # type: ignore[method-assign,assignment]
-    for turn in range(4):
-        assert batches.call(streams[turn % 2], turn, kind="double") == 2 * turn
 
 
 def test_a_leader_waits_for_the_callers_of_the_last_two_batches(engine: Engine) -> None:

@@ -5,11 +5,9 @@ import gc
 from typing import TYPE_CHECKING, Any, TypeAlias
 import weakref
 
-import attrs
 import pytest
 
 from wlk_conformance.testing import silence
-from wlk_core.online.engine_calls import MAX_BATCH
 from wlk_core.plugins import (
     BackendSpec,
     EngineCalls,
@@ -114,23 +112,6 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> Non
     gc.collect()
 
     assert engine() is None
-
-
-@pytest.mark.parametrize(("can_batch", "max_batch"), [(True, MAX_BATCH), (False, 1)])
-def test_an_engine_that_cannot_batch_gets_calls_one_by_one(
-    *, can_batch: bool, max_batch: int
-) -> None:
-    """The spec declares what some models of the backend can do, and the loaded one decides."""
-    backend = LoadedBackend(
-        attrs.evolve(SPEC, capabilities={"batching"}),
-        object(),
-        open_stream=lambda *_: pytest.fail("no stream is opened"),
-        warmup=lambda *_: None,
-        can_batch=can_batch,
-    )
-
-    assert backend.engine_calls.batches is not None
-    assert backend.engine_calls.batches.max_batch == max_batch
 
 
 def test_a_backend_shows_its_name(toy: Toy) -> None:

@@ -258,9 +258,7 @@ class SharingRules:
             check_solo(wlk, stimuli, drivers, how)
         calls = faults.count - calls_before
         runs = faults.calls.batch_count - runs_before
-        # A model that cannot batch as it was loaded runs the calls one by one.
-        batches = faults.calls.batches
-        assert runs < calls or (batches is not None and batches.max_batch == 1), (
+        assert runs < calls, (
             f"batching is declared, but {calls} engine calls of {STREAMS} streams that waited for "
             f"each other took {runs} runs of the engine"
         )

@@ -69,12 +69,12 @@ class EngineCalls:
     answers; what it raises counts as a failure of the engine.  Only tests set it, as
     `wlk_conformance.EngineFaults` does.  It and the counters may be used from any thread.
 
-    With *is_batching*, `batches` batches the calls of `wrap_batch`, at most *max_batch* of them;
-    otherwise it is None, and each call runs alone.
+    With *is_batching*, `batches` batches the calls of `wrap_batch`; otherwise it is None, and each
+    call runs alone.
     """
 
-    def __init__(self, *, is_batching: bool = False, max_batch: int = MAX_BATCH) -> None:
-        self.batches = EngineBatches(max_batch=max_batch) if is_batching else None
+    def __init__(self, *, is_batching: bool = False) -> None:
+        self.batches = EngineBatches() if is_batching else None
         self.intercept: Callable[[EngineRun], Sequence[Any]] | None = None
         self.is_batching = is_batching
         self.count = 0  #: the calls so far, of all streams and of `warmup`, failed ones included
@@ -174,16 +174,14 @@ class EngineBatches:
     Run an engine for all calls that wait for it, in the thread of one of them.
 
     Runs never overlap.  A call that finds the engine idle runs it for the call that has waited
-    longest and all others of that kind, and again until it has its own answer.  With a *max_batch*
-    of 1 the calls run one by one in the order in which they came, and none waits for a later one.
+    longest and all others of that kind, and again until it has its own answer.
 
     If a run for several calls raises, each of them is run again alone, so that an error reaches
     only the call that causes it.  An exception that ends a thread, such as KeyboardInterrupt, ends
     only that thread's call: the others of the batch are run again.
     """
 
-    def __init__(self, *, max_batch: int = MAX_BATCH) -> None:
-        self.max_batch = max_batch  #: calls of one run at most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self.arrival = threading.Condition(self._lock)  #: signals a new call; guards `waiting`
         self.waiting: list[_Call] = []  #: calls without an answer, the oldest first
@@ -229,7 +227,7 @@ class EngineBatches:
         """Wait for the callers of the last two batches to call again, with `arrival` held."""
         # The streams of a batch call again one after the other, and the first would run alone.  The
         # only stream of a backend never waits.
-        expected = min(len(self._recent[0] | self._recent[1]), self.max_batch)
+        expected = min(len(self._recent[0] | self._recent[1]), MAX_BATCH)
         if self._batches_without_wait:
             self._batches_without_wait -= 1
         elif not self.arrival.wait_for(
@@ -243,7 +241,7 @@ class EngineBatches:
             self.gather()
             # The oldest call chooses the kind, so that it waits for at most one run of another.
             kind = self.waiting[0].kind
-            batch = [call for call in self.waiting if call.kind == kind][: self.max_batch]
+            batch = [call for call in self.waiting if call.kind == kind][:MAX_BATCH]
             self._recent = (self._recent[1], frozenset(call.run for call in batch))
             began = perf_counter()
             self._lock.release()  # so that other streams can call meanwhile

@@ -399,7 +399,7 @@ def off_default(option: Option) -> Any:
     if option.type is bool:
         return not option.default
     if option.type is str:
-        return None  # a file, a name or a text, whose values only the backend knows
+        return None  # a file, a name or free text, whose values only the backend knows
     known = option.default not in (None, AUTO)
     value = 2 * option.default if known else 4 * (option.minimum or 1)
     if option.maximum is not None:

@@ -72,7 +72,7 @@ def _goes_on(text: str, stop: str, after: str) -> bool:
     if text.rstrip()[-1] in "」』" and rest.startswith(("と", "っ")):
         return True  # Japanese: "..., she said"
     word = _next_word(rest)
-    # Georgian has small letters only, which are their own title case.  "iPhone" is no small word.
+    # Georgian has small letters only, which are their own title case.  "iPhone" is a name.
     is_small = word[:1].islower() and word[:1].title() != word[:1] and not word[1:2].isupper()
     return is_small and stop in _SPACED
 

@@ -82,4 +82,6 @@ def test_a_client_secret_has_the_required_fields(events):
     session = events[0]["session"]
     record = {"value": "ek_1", "expires_at": 1, "session": session}
 
-    TypeAdapter(ClientSecretCreateResponse).validate_python(record, strict=True)
+    answer = TypeAdapter(ClientSecretCreateResponse).validate_python(record, strict=True)
+
+    assert answer.value == "ek_1"

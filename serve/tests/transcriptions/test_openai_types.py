@@ -78,7 +78,9 @@ def test_every_answer_has_the_required_fields(card, recognized, fields, kind, ta
     """Clients with typed models refuse an answer without one of them, or with null in it."""
     transcript, _ = played(card, recognized, *fields, task=task)
 
-    kind.model_validate(json.loads(transcript.render()[1]), strict=True)
+    record = json.loads(transcript.render()[1])
+
+    assert kind.model_validate(record, strict=True).text == record["text"]
 
 
 @pytest.mark.parametrize("response_format", ["json", "diarized_json"])
@@ -87,8 +89,10 @@ def test_every_event_of_a_stream_has_the_required_fields(card, recognized, respo
     fields = [("stream", "true"), ("response_format", response_format), LOGPROBS]
     transcript, records = played(card, recognized, *fields)
 
-    for record in [*records, transcript.done()]:
-        EVENTS[record["type"]].model_validate(record, strict=True)
+    records.append(transcript.done())
+    events = [EVENTS[each["type"]].model_validate(each, strict=True) for each in records]
+
+    assert events[-1].type == "transcript.text.done"
 
 
 def test_a_language_has_its_english_name(card, recognized):
@@ -104,4 +108,4 @@ def test_a_language_has_its_english_name(card, recognized):
 
 def test_a_model_has_the_required_fields(card):
     """The list of models is that of the API."""
-    Model.model_validate(card.record(), strict=True)
+    assert Model.model_validate(card.record(), strict=True).object == "model"

@@ -101,7 +101,7 @@ class Annotators:
             return call(self.running[kind])
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 -- a plugin's: a Rust panic is no Exception
+        except BaseException as error:  # noqa: BLE001 -- a plugin's; a Rust panic is a BaseException
             del self.running[kind]
             failure = BackendError(
                 f"the {kind} failed: {type(error).__name__}: {error}; it is switched off, and the "
@@ -114,7 +114,7 @@ class Annotators:
 
 
 def _probability(value: object) -> float:
-    probability = float(value)  # type: ignore[arg-type]  # raises TypeError for what is no number
+    probability = float(value)  # type: ignore[arg-type]  # raises TypeError unless it is a number
     if not 0 <= probability <= 1:
         raise ValueError(f"expected a probability from 0 to 1, got {shown(value)}")
     return probability

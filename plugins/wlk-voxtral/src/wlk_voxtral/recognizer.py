@@ -118,7 +118,7 @@ class VoxtralWords:
         """Take the next predictions; see FrameWords."""
         del end_frame
         text, energy, after = self._text.copy(), copy.copy(self._energy), self._committed_end
-        # Not of the padding, which is no real quiet: its loudness would hide the background.
+        # Not of the padding: it is quieter than any room, and would hide the background.
         energy.append(audio[: len(audio) // FRAME_SAMPLES * FRAME_SAMPLES])
         words: list[Word] = []
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _MIN_COMMIT_SECONDS = 0.1  # as in OpenAI's API
 _NULL = msgspec.Raw(b"null")
-_MAX_FIELD_BYTES = 65_536  # of a field that is no audio
+_MAX_FIELD_BYTES = 65_536  # of a field without audio
 _MarkId = Annotated[str, Meta(max_length=200)]
 _APPEND = "input_audio_buffer.append"
 _MARK = "wlk.mark"
@@ -400,7 +400,7 @@ class RealtimeProtocol:
 
 
 def _value(message: _Append | _Message, name: str) -> Any:
-    """Return a field, decoded; raise RequestError for one so large that it is no honest one."""
+    """Return a field, decoded; raise RequestError if it is larger than any client needs."""
     raw = bytes(getattr(message, name))
     if len(raw) > _MAX_FIELD_BYTES and not raw.startswith(b'"'):
         expected = f"in at most {_MAX_FIELD_BYTES:,} bytes of JSON"

@@ -278,7 +278,7 @@ async def body_parts(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
 
 
 class _NoFilename(MultiPartException):
-    """The part with the recording has no filename, so that it is a text."""
+    """The part with the recording has no filename, so it would be parsed as text."""
 
 
 class _Parser(MultiPartParser):

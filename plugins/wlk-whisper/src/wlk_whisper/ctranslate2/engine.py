@@ -22,10 +22,9 @@ from wlk_whisper.engine.features import (
 )
 from wlk_whisper.engine.no_speech import (
     COMPARED_TOKENS,
-    MIN_EVIDENCE,
     NO_SPEECH_THRESHOLD,
     SPEECH_THRESHOLD,
-    evidence,
+    is_spoken,
 )
 from wlk_whisper.engine.prompt import previous_tokens, token_budget, tokens_per_second
 from wlk_whisper.engine.timing import first_columns
@@ -112,7 +111,7 @@ class FasterWhisperEngine:
             _, heard, heard_work = self._force(tokenizer, encoder_output, text, frames)
             _, silent, silent_work = self._force(tokenizer, silence, text, frames)
             work += heard_work + silent_work
-            if evidence(np.log(heard), np.log(silent)) < MIN_EVIDENCE:
+            if not is_spoken(np.log(heard), np.log(silent)):
                 return Hypothesis(language=language, work=work)
         spans, alignment_work = self._align(tokenizer, encoder_output, tokens, frames)
         words = drop_loop([span.word for span in spans])

@@ -19,10 +19,9 @@ from wlk_whisper.engine.features import (
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
 from wlk_whisper.engine.no_speech import (
     COMPARED_TOKENS,
-    MIN_EVIDENCE,
     NO_SPEECH_THRESHOLD,
     SPEECH_THRESHOLD,
-    evidence,
+    is_spoken,
 )
 from wlk_whisper.engine.prompt import previous_tokens, token_budget, tokens_per_second
 from wlk_whisper.engine.timing import token_boundaries
@@ -226,7 +225,7 @@ class WhisperEngine:
         _, silent, silent_work = self._force(tokenizer, silence, tokens)
         _, heard, heard_work = self._force(tokenizer, encoder_output, tokens)
         work = WorkCounters(encoder_frames=mel_frames) + silent_work + heard_work
-        return evidence(heard, silent) >= MIN_EVIDENCE, work
+        return is_spoken(heard, silent), work
 
     def _force(
         self,

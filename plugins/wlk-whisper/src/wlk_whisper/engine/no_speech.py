@@ -24,10 +24,10 @@ MIN_EVIDENCE = 0.2  # mean log-probability by which the audio makes text likelie
 COMPARED_TOKENS = 32  # of the text, at most: a loop has many
 
 
-def evidence(heard: ArrayLike, silent: ArrayLike) -> float:
+def is_spoken(heard: ArrayLike, silent: ArrayLike) -> bool:
     """
-    Return by how much the audio makes a text likelier than silence does, in nats per token.
+    Return whether the audio makes the tokens likelier than silence does.
 
-    Both are log-probabilities of its tokens, given those before them and no prompt.
+    Both are log-probabilities of each token, given those before it and no prompt.
     """
-    return float(np.mean(np.subtract(heard, silent)))
+    return bool(np.mean(np.subtract(heard, silent)) >= MIN_EVIDENCE)

@@ -18,7 +18,7 @@ def several(monkeypatch):
     """Return a function that chooses how many streams the backend batches."""
 
     def choose(count):
-        monkeypatch.setattr("wlk_live.cli.run.streams_at_once", lambda _spec: count)
+        monkeypatch.setattr("wlk_live.cli.runs.streams_at_once", lambda _spec: count)
 
     choose(3)
     return choose

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from wlk_core.processor import StreamStats
 from wlk_core.untrusted import ACTIVE, plain
 from wlk_live.captions.segments import (
     DEFAULT_LAYOUT,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     import re
 
-    from wlk_core.processor import StreamStats
     from wlk_core.tokens import ASRToken, Silence, TranslatedText
     from wlk_live.captions.segments import Layout, Segment
     from wlk_live.config import Settings
@@ -59,7 +59,7 @@ class Outcome:
     settings: Settings
     language: str | None  #: the one requested, else the one detected for most words
     audio_time: float = 0.0  #: seconds of audio received so far, at the end the duration
-    stats: StreamStats | None = None
+    stats: StreamStats = attrs.field(factory=StreamStats)
     end: End | None = None
     has_words: bool = False
     incomplete: str | None = None  #: why it was not transcribed to its end, None if it was

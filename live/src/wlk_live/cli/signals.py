@@ -78,29 +78,32 @@ class Threads:
 
     def run(self, work: Callable[[], object], count: int) -> None:
         """Do *work* in *count* threads; raise the signal, or the error of one, that ended them."""
-        # They cannot keep the process from ending, as an engine can hang.
-        threads = [
-            threading.Thread(target=self._try, args=(work,), daemon=True) for _ in range(count)
-        ]
+        # Events, because a signal that is raised in `Thread.join` marks a running thread as ended
+        # (Python 3.11 and 3.12).
+        ends: list[threading.Event] = []
         try:
             release_signals()
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():  # an endless join may not wake up for a signal
-                    thread.join(_POLL_SECONDS)
+            for _ in range(count):
+                end = threading.Event()
+                # It cannot keep the process from ending, as an engine can hang.
+                threading.Thread(target=self._try, args=(work, end), daemon=True).start()
+                ends.append(end)
+            for end in ends:
+                while not end.wait(_POLL_SECONDS):  # an endless wait may not wake up for a signal
+                    pass
         except BaseException as error:
             hold_signals()
             self._error = error
             due = time.monotonic() + _MAX_HOLD_SECONDS
-            for thread in threads:
-                if thread.is_alive():
-                    thread.join(max(0.0, due - time.monotonic()))
+            for end in ends:
+                end.wait(max(0.0, due - time.monotonic()))
             raise
         self.release()
 
-    def _try(self, work: Callable[[], object]) -> None:
+    def _try(self, work: Callable[[], object], end: threading.Event) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 -- raised by `run`
             self._error = self._error or error
+        finally:
+            end.set()

@@ -60,7 +60,7 @@ def transcribe(
     jobs = [Job(file, (target,)) for file, target in zip(files, targets, strict=True)]
     choice = choose(registry_of(), **flags)
 
-    from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
+    from wlk_live.cli.runs import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
     return transcribe_all(choice, jobs, chunk_seconds=chunk_seconds, is_realtime=realtime)
 
@@ -91,7 +91,7 @@ def listen(
     written at the end.  Nothing that was committed is lost when the run ends.  A microphone needs
     the package sounddevice: pip install 'wlk-live[mic]'.
     """
-    from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
+    from wlk_live.cli.runs import transcribe_all  # noqa: PLC0415 -- brings numpy and av
     from wlk_live.microphone import find_device, input_devices  # noqa: PLC0415 -- only here
 
     if list_devices:
@@ -146,7 +146,7 @@ def demo(*, backend: str | None, fast: bool, save: str | None) -> int:
     settings = Settings(spec=spec, model="digits", language=None, options=OptionValues({}, {}))
     choice = Choice(registry=registry, settings=settings)
 
-    from wlk_live.cli.run import transcribe_all  # noqa: PLC0415 -- brings numpy and av
+    from wlk_live.cli.runs import transcribe_all  # noqa: PLC0415 -- brings numpy and av
 
     job = Job(str(SAMPLE), (Target("text", None),))
     return transcribe_all(choice, [job], is_realtime=not fast)

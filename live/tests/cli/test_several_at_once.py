@@ -137,3 +137,37 @@ def test_a_signal_loses_no_committed_word(
             tokens = [e["tokens"] for e in events if e["event"] == "commit"]
             words = "".join(token["text"] for each in tokens for token in each).split()
         assert words == (digits * 2)[: len(words)]
+
+
+@pytest.mark.usefixtures("several")
+def test_an_engine_that_hangs_keeps_no_result_from_being_written(
+    *, command, recording, toy_engine, monkeypatch, tmp_path
+):
+    """A signal ends the run although one call never returns; every document is complete."""
+    SIGNALS.reset()
+    SIGNALS.install()
+    monkeypatch.setattr("wlk_live.cli.signals._MAX_HOLD_SECONDS", 0.1)
+    transcribe, calls, released = toy_engine.Engine.transcribe, [], threading.Event()
+
+    def hanging(self, audio, **options):
+        calls.append(audio)
+        if len(calls) == 25:
+            signal.raise_signal(signal.SIGTERM)
+            released.wait(60)
+        return transcribe(self, audio, **options)
+
+    monkeypatch.setattr(toy_engine.Engine, "transcribe", hanging)
+    files = [recording(f"{n}.wav", *range(10), *range(10)) for n in range(3)]
+    before = set(threading.enumerate())
+    done = command(
+        *("transcribe", "--no-vad", *files, "--chunk-seconds", "0.5"),
+        *("--format", "json", "--output", f"{tmp_path}/out/"),
+    )
+    documents = [json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()]
+    released.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+
+    assert done.status == 143
+    assert documents
+    assert all(document["text"] and document["stats"] for document in documents)

@@ -1,4 +1,4 @@
-"""Annotators of a session: diarizers, translators and turn detectors."""
+"""Annotators of a session: diarizers, translators, turn detectors and text filters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from wlk_core.options import ModelSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_core.processor import WorkCounters
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
+AnnotatorKind = Literal["diarizer", "translator", "turn-detector", "text-filter"]
 
 
 class Annotator(Protocol):
@@ -110,12 +110,50 @@ class TurnDetector(Annotator, Protocol):
         ...
 
 
+@attrs.frozen
+class Replacement:
+    """
+    Text in place of ``tokens[start:stop]``, from the first one's start to the last one's end.
+
+    `text` begins with a space where the first token does, and is neither blank nor has control
+    characters.
+    """
+
+    start: int
+    stop: int
+    text: str
+
+
+class TextFilter(Annotator, Protocol):
+    """
+    Rewrite committed text, such as numbers, names and words to mask.
+
+    The session builds the new tokens, so that no time changes, and keeps the replaced ones in their
+    `spoken`.
+    """
+
+    def replace(
+        self, tokens: tuple[ASRToken, ...], *, is_last: bool
+    ) -> tuple[Sequence[Replacement], int]:
+        """
+        Return the replacements among *tokens*, and how many of the tokens are settled.
+
+        *tokens*, at least one, are those of a clause that are not settled yet.  Tokens after the
+        settled ones are passed again with each new token; with *is_last* the clause is over, and
+        all must be settled.  Replacements are in order, do not overlap and lie within the settled
+        tokens.  The result depends on the arguments alone.  In scripts with spaces, a token that
+        begins without one continues the word before it.
+        """
+        ...
+
+
 @attrs.frozen(kw_only=True)
 class AnnotatorSpec(ModelSpec):
     """
     The declaration of an annotator, whose loader is called for each session.
 
-    A translator takes `target_language` and `source_language`, each a language code or None.
+    A translator takes `target_language` and `source_language`, each a language code or None, a text
+    filter `language`, that of tokens without a detected language.
     """
 
     kind: AnnotatorKind

@@ -51,6 +51,11 @@ def wlk_turn_detectors() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]
 
 
 @hookspec
+def wlk_text_filters() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
+    """Return the text filters this plugin provides, of kind "text-filter"."""
+
+
+@hookspec
 def wlk_commands() -> Iterable[PluginSpec]:  # type: ignore[empty-body]  # as above
     """
     Return the commands this plugin adds to ``wlk-core``, of kind "command".

@@ -82,7 +82,9 @@ class Option:
     #: The allowed values; empty for any.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
     help: str = ""  #: one line for ``wlk-core backends NAME``
-    scope: Scope = "backend"  #: an option of load_backend; "stream": of create_processor
+    #: "backend": of load_backend; "stream": of create_processor, or of a text filter and free for
+    #: clients of a server to choose
+    scope: Scope = "backend"
     minimum: float | None = None  #: inclusive limit of a number
     maximum: float | None = None
     is_auto_allowed: bool = False  #: "auto" becomes None: the checkpoint or the backend chooses

@@ -1,6 +1,8 @@
 from wlk_core import standard_options as standard_options
 from wlk_core.annotators import AnnotatorSpec as AnnotatorSpec
 from wlk_core.annotators import Diarizer as Diarizer
+from wlk_core.annotators import Replacement as Replacement
+from wlk_core.annotators import TextFilter as TextFilter
 from wlk_core.annotators import Translator as Translator
 from wlk_core.annotators import TurnDetector as TurnDetector
 from wlk_core.backend import Backend as Backend

@@ -242,7 +242,10 @@ class Registry:
         self, kind: str, name: str, model: str | os.PathLike[str] | None, values: dict[str, Any]
     ) -> Any:
         plugin, spec = self._find(kind, name)
-        options = resolve_options(spec.options, values, scope="backend", owner=spec.name)
+        declared = spec.options
+        if kind != "backend":  # an annotator takes all of its options here
+            declared = [attrs.evolve(option, scope="backend") for option in declared]
+        options = resolve_options(declared, values, scope="backend", owner=spec.name)
         # Loaders take strings only.
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
         if ref is not None and not (isinstance(ref, str) and ref):

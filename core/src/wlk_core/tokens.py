@@ -14,7 +14,8 @@ class ASRToken:
 
     `start` and `end` are seconds from the start of the stream, silence included.  `text` carries
     its own spacing: the `text` of all tokens, joined with "", is the transcript.  `probability` is
-    in [0, 1], or None if the backend does not declare the capability `probabilities`.
+    in [0, 1], or None if the backend does not declare the capability `probabilities`.  `spoken`
+    holds the committed tokens in whose place text filters put this one; empty if there are none.
     """
 
     start: float
@@ -23,10 +24,13 @@ class ASRToken:
     probability: float | None = None
     speaker: int | str | None = None
     detected_language: str | None = None
+    spoken: tuple[ASRToken, ...] = ()
 
     def shifted(self, seconds: float) -> ASRToken:
         """Return the same token, later by *seconds*."""
-        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds)
+        spoken = tuple(token.shifted(seconds) for token in self.spoken)
+        start, end = self.start + seconds, self.end + seconds
+        return attrs.evolve(self, start=start, end=end, spoken=spoken)
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Diarizers, translators and turn detectors as plugins."""
+"""Diarizers, translators, turn detectors and text filters as plugins."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ def open_who(spec, model, **options):
     diarizer = ScriptedDiarizer(())
     diarizer.loaded = (spec.name, model, options)
     return diarizer
+"""
+FILTER = """
+@hookimpl
+def wlk_text_filters():
+    yield AnnotatorSpec(
+        kind="text-filter", name="who", api=1, summary="writes names", load=f"{__name__}:open_who",
+        options=[
+            Option(name="language"), Option(name="names", scope="stream"),
+            Option(name="count", type=int, scope="stream", minimum=1),
+        ],
+    )
+
+def open_who(spec, model, **options):
+    return options
 """
 BOTH = (
     DIARIZER
@@ -61,6 +75,18 @@ def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
 
     assert [spec.name for spec in registry.specs()] == ["toy"]
     assert registry.load_annotator("diarizer", "who").loaded == ("who", "small", {"speakers": 4})
+
+
+def test_a_text_filter_takes_the_options_of_clients_when_it_is_loaded(site: Any) -> None:
+    """Their scope "stream" says only that clients of a server may choose them too."""
+    site.install("wlk-who", ["who"], FILTER)
+    load = site.registry().load_annotator
+
+    assert load("text-filter", "who", language="en", names="Ann") == {
+        "language": "en", "names": "Ann", "count": None,
+    }  # fmt: skip
+    with pytest.raises(OptionError, match="who: option count must be between 1 and inf"):
+        load("text-filter", "who", count="0")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
     [
         (
             "",
-            "it implements none of the hooks wlk_backends, wlk_commands, wlk_diarizers, wlk_trans",
+            "it implements none of the hooks wlk_backends, wlk_commands, wlk_diarizers, wlk_text",
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    return [SimpleNamespace(kind='backend')]\n",

@@ -186,7 +186,7 @@ def test_every_plugin_of_this_project_has_an_install_command() -> None:
         models = [name for name in names if "." not in name]  # not commands and protocols
         offered |= dict.fromkeys(models, project["name"])
 
-    kinds = ("backend", "diarizer", "translator", "turn-detector")
+    kinds = ("backend", "diarizer", "translator", "turn-detector", "text-filter")
     known = {name: command for kind in kinds for name, command in known_plugins(kind).items()}
     assert sorted(offered) == sorted(known)
     for name, command in known.items():

@@ -21,12 +21,18 @@ def _name_or_none(speaker: int | str | None, names: Sequence[str]) -> str | None
 
 def token_record(token: ASRToken, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return a token as a JSON record; *names* are those of numbered speakers."""
-    return span_record(token) | {
-        "text": token.text,
-        "probability": None if token.probability is None else round(token.probability, 4),
+    record = _spoken_record(token) | {
         "speaker": _name_or_none(token.speaker, names),
         "language": token.detected_language,
     }
+    if token.spoken:
+        record["spoken"] = [_spoken_record(each) for each in token.spoken]
+    return record
+
+
+def _spoken_record(token: ASRToken) -> dict[str, Any]:
+    probability = None if token.probability is None else round(token.probability, 4)
+    return span_record(token) | {"text": token.text, "probability": probability}
 
 
 def segment_record(segment: Segment, names: Sequence[str] = ()) -> dict[str, Any]:

@@ -42,8 +42,12 @@ class TranslatorChoice:
 
     def open(self, spec: BackendSpec, language: str | None) -> Translator:
         """Return a translator for a stream of *spec* in *language*, None if that is detected."""
-        if language is None and len(spec.languages) == 1:
-            language = spec.languages[0]
-        options = {"target_language": self.language, "source_language": language, **self.options}
+        source = spoken_language(spec, language)
+        options = {"target_language": self.language, "source_language": source, **self.options}
         translator: Translator = self.registry.load_annotator("translator", self.name, **options)
         return translator
+
+
+def spoken_language(spec: BackendSpec, language: str | None) -> str | None:
+    """Return the language of a stream of *spec* that was opened for *language*, None if unknown."""
+    return spec.languages[0] if language is None and len(spec.languages) == 1 else language

@@ -12,7 +12,7 @@ import pytest
 from session_events import BackendOf
 
 from wlk_conformance.testing import silence
-from wlk_conformance.testing.annotators import ScriptedDiarizer
+from wlk_conformance.testing.annotators import DigitFilter, ScriptedDiarizer
 from wlk_core import AudioFormatError, OptionError
 from wlk_core.tokens import ASRToken, Silence, SpeakerSpan
 from wlk_live.captions.segments import Segment, segments_from_tokens
@@ -81,6 +81,7 @@ def test_pauses_are_left_out_by_default(open_coded):
         ("talk.wav", {"vad": "loud"}, "expected `vad` as True, False or GateParameters"),
         ("talk.wav", {"sample_rate": 44_100}, "a file states its own"),
         ("talk.wav", {"diarizer": "who"}, r"load_annotator\('diarizer', 'who'\)"),
+        ("talk.wav", {"text_filters": ["x"]}, r"load_annotator\('text-filter', 'x'\)"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_a_stream_is_opened(audio, options, message):
@@ -232,6 +233,25 @@ def test_each_recording_in_progress_has_a_diarizer_of_its_own(open_coded, speech
     assert {word.speaker for result in results for word in result.words} == {"ann"}
     assert 1 <= len(opened) <= 2
     assert all(diarizer.is_closed for diarizer in opened)
+
+
+def test_each_recording_in_progress_has_text_filters_of_its_own(open_coded, speech):
+    """Their words are those of one call, with the words as spoken; they are closed at the end."""
+    opened = []
+
+    def open_filters():
+        opened.append(DigitFilter())
+        return opened[-1:]
+
+    (one, *others) = transcribe_many(
+        Batching(open_coded), [speech] * 3, vad=False, open_text_filters=open_filters
+    )
+    single = run(open_coded(), speech, vad=False, text_filters=[DigitFilter()])
+
+    assert one.to_dict() == single.to_dict() == others[0].to_dict() == others[1].to_dict()
+    assert one.text == "01234567890123456789"
+    assert one.words[0].spoken == run(open_coded(), speech, vad=False).words
+    assert all(each.is_closed for each in opened)
 
 
 def test_what_would_fail_for_every_recording_is_raised(open_coded, speech):

@@ -90,16 +90,18 @@ def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
 
 
 @pytest.mark.parametrize(
-    ("failure", "is_final"),
-    [(BackendError("GPU 0 is lost"), True), (BackendError("diarizer", retryable=False), False)],
+    ("failure", "annotator"),
+    [(BackendError("GPU 0 is lost"), None), (BackendError("diarizer", retryable=False), "diarizer")],
 )
-def test_a_failure_that_the_answer_cannot_do_without_is_raised(card, failure, is_final):
-    """The engine or a switched-off diarizer failed; a failure that is retried does not raise."""
+def test_a_failure_that_the_answer_cannot_do_without_is_raised(card, failure, annotator):
+    """That of a text filter, which leaves the words, and one that is retried do not raise."""
     transcript = Transcript(request(card))
     transcript.add(Failure(BackendError("busy"), False, 1.0))
+    off = BackendError("no figures", retryable=False)
+    transcript.add(Failure(off, False, 1.0, annotator="text filter"))
 
     with pytest.raises(WLKError):
-        transcript.add(Failure(failure, is_final, 1.0))
+        transcript.add(Failure(failure, annotator is None, 1.0, annotator=annotator))
 
 
 def test_lists_are_taken_with_and_without_brackets(card):

@@ -1,9 +1,11 @@
-"""A diarizer that returns the spans of a script."""
+"""Annotators for tests: a diarizer with a script, and a text filter that writes digits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_conformance.testing.digits import DIGIT_WORDS
+from wlk_core.annotators import Replacement
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.tokens import SpeakerSpan
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from wlk_core.tokens import ASRToken
 
 
 class ScriptedDiarizer:
@@ -66,3 +70,46 @@ class ScriptedDiarizer:
     def stats(self) -> WorkCounters:
         """The calls so far."""
         return WorkCounters(decoder_forwards=self.calls)
+
+
+class DigitFilter:
+    """
+    A text filter that writes consecutive digits as one number: " four two" becomes " 42".
+
+    A number goes on until another word, or until punctuation.
+    """
+
+    stats = WorkCounters()
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def replace(
+        self, tokens: tuple[ASRToken, ...], *, is_last: bool
+    ) -> tuple[list[Replacement], int]:
+        """Return a replacement for each number that has ended."""
+        replacements: list[Replacement] = []
+        start, number = 0, ""
+        for stop, token in enumerate(tokens, 1):
+            word = token.text.strip()
+            digit = word.rstrip(".,!?")
+            if f" {digit}" in DIGIT_WORDS:
+                spacing = token.text[: token.text.index(word)]
+                number = f"{number or spacing}{DIGIT_WORDS.index(f' {digit}')}{word[len(digit) :]}"
+                if word == digit:
+                    continue
+                replacements.append(Replacement(start, stop, number))
+            elif number:
+                replacements.append(Replacement(start, stop - 1, number))
+            start, number = stop, ""
+        if number and is_last:
+            replacements.append(Replacement(start, len(tokens), number))
+            start = len(tokens)
+        return replacements, start
+
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+    def close(self) -> None:
+        """Record the call."""
+        self.is_closed = True

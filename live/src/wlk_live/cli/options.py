@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
     from wlk_live.captions.segments import Layout
     from wlk_live.config import Settings
+    from wlk_live.filter_choice import FilterChoice
     from wlk_live.translator_choice import TranslatorChoice
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -53,6 +54,23 @@ translator_options = _all(
     click.option("--translator", metavar="NAME[=MODEL]", help="Installed plugin that translates."),
     pairs_option("--translator-option", "translator_pairs", "Option of the translator"),
 )
+#: Adds the options that choose text filters; `FilterChoice` resolves their values.
+filter_options = _all(
+    click.option(
+        "--filter",
+        "filters",
+        metavar="NAME[=MODEL]",
+        multiple=True,
+        help="Rewrite text with this plugin; may be repeated.",
+    ),
+    click.option(
+        "--filter-option",
+        "filter_pairs",
+        metavar="NAME.KEY=VALUE",
+        multiple=True,
+        help="Option of a text filter; may be repeated.",
+    ),
+)
 #: Adds the options that choose a backend and run a stream; `choose` resolves their values.
 stream_options = _all(
     backend_option(help="Backend to use; wlk-core backends marks the default with a star."),
@@ -72,6 +90,7 @@ stream_options = _all(
     click.option("--no-vad", is_flag=True, help="Decode silences too."),
     click.option("--offline", is_flag=True, help="Never use the network."),
     translator_options,
+    filter_options,
 )
 #: Adds the options of captions; `choose` resolves their values.
 caption_options = _all(
@@ -116,19 +135,22 @@ class Choice:
     vad: bool = True
     translation: TranslatorChoice | None = None
     diarizer: tuple[str, dict[str, str]] | None = None  #: name and options
+    filters: FilterChoice | None = None
     layout: Layout = attrs.field(factory=_layout)
 
     def open_annotators(self, stack: ExitStack) -> dict[str, Any]:
         """Load the chosen annotators, as arguments of a Session; *stack* closes them."""
-        annotators = {}
+        annotators: dict[str, Any] = {}
+        spec, language = self.settings.spec, self.settings.language
         if self.diarizer is not None:
             name, options = self.diarizer
             annotators["diarizer"] = self.registry.load_annotator("diarizer", name, **options)
             stack.enter_context(closing(annotators["diarizer"]))
         if self.translation is not None:
-            spec, language = self.settings.spec, self.settings.language
             annotators["translator"] = self.translation.open(spec, language)
             stack.enter_context(closing(annotators["translator"]))
+        if self.filters is not None:
+            annotators["text_filters"] = self.filters.open(stack, spec, language)
         return annotators
 
 
@@ -147,6 +169,7 @@ def choose(
 ) -> Choice:
     """Return the validated values of `stream_options`, `caption_options` and `diarizer_options`."""
     from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
+    from wlk_live.filter_choice import FilterChoice  # noqa: PLC0415 -- as above
     from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
 
     if diarizer is None and diarizer_pairs:
@@ -162,6 +185,9 @@ def choose(
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":
         raise click.UsageError("--task translate and --translate-to cannot be used together")
+    filters = FilterChoice.of(registry, flags)
+    if filters.options and task == "translate":  # whose words are not in the language of the speech
+        raise click.UsageError("--task translate and --filter cannot be used together")
     # An environment variable, because the frameworks under the backends read it too.
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
@@ -174,6 +200,7 @@ def choose(
         vad=not no_vad,
         translation=translation,
         diarizer=None if diarizer is None else (diarizer, parse_pairs(diarizer_pairs)),
+        filters=filters,
         layout=_layout(
             max_line_width=max_line_width, max_lines=max_lines, speaker_names=tuple(names)
         ),

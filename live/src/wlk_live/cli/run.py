@@ -77,7 +77,9 @@ class Run:
 
     def execute(self) -> None:
         """Transcribe until the source ends or a signal comes."""
-        for annotator in self.annotators.values():
+        text_filters = self.annotators.get("text_filters", ())
+        others = (each for name, each in self.annotators.items() if name != "text_filters")
+        for annotator in (*others, *text_filters):
             annotator.reset()  # after the previous recording
         try:
             self._processor = self.backend.create_processor(

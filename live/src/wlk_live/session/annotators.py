@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.tokens import ASRToken
 
+P = TypeVar("P")
 R = TypeVar("R")
 T = TypeVar("T", SpeakerSpan, TranslatedText)
 
@@ -97,20 +98,31 @@ class Annotators:
         """Call an annotator; return None if it is absent or fails."""
         if kind not in self.running:
             return None
-        try:
-            return call(self.running[kind])
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 -- a plugin's; a Rust panic is a BaseException
+
+        def switch_off(error: BackendError) -> None:
             del self.running[kind]
-            failure = BackendError(
-                f"the {kind} failed: {type(error).__name__}: {error}; it is switched off, and the "
-                "transcript continues",
-                retryable=False,
-            )
-            failure.__cause__ = error
-            self.report_failure(failure, kind)
-            return None
+            self.report_failure(error, kind)
+
+        return call_plugin(kind, self.running[kind], call, switch_off)
+
+
+def call_plugin(
+    kind: str, plugin: P, call: Callable[[P], R], switch_off: Callable[[BackendError], None]
+) -> R | None:
+    """Return what *call* returns; if it raises, pass the failure to *switch_off*, return None."""
+    try:
+        return call(plugin)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 -- a plugin's; a Rust panic is a BaseException
+        failure = BackendError(
+            f"the {kind} failed: {type(error).__name__}: {error}; it is switched off, and the "
+            "transcript continues",
+            retryable=False,
+        )
+        failure.__cause__ = error
+        switch_off(failure)
+        return None
 
 
 def _probability(value: object) -> float:

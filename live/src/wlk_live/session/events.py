@@ -32,7 +32,7 @@ EndpointReason: TypeAlias = Literal["silence", "commit", "turn-detector", "end"]
 
 @attrs.frozen
 class Commit:
-    """Text became final."""
+    """Text became final; a token that a text filter wrote keeps the `spoken` ones."""
 
     tokens: tuple[ASRToken, ...]
     audio_time: float
@@ -253,7 +253,7 @@ class Failure:
     error: WLKError
     is_final: bool
     audio_time: float
-    #: "diarizer", "translator" or "turn detector"; None if the processor failed
+    #: "diarizer", "translator", "turn detector" or "text filter"; None if the processor failed
     annotator: str | None = None
 
     def shifted(self, seconds: float) -> Failure:

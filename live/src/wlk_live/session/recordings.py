@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.annotators import Diarizer
+    from wlk_core.annotators import Diarizer, TextFilter
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.tokens import ASRToken, Silence
     from wlk_live.audio.decode import AudioPath
@@ -102,6 +102,7 @@ def transcribe(
     chunk_seconds: float = 1.0,
     sample_rate: int | None = None,
     diarizer: Diarizer | None = None,
+    text_filters: Sequence[TextFilter] = (),
     **options: Any,
 ) -> Transcription:
     """
@@ -119,6 +120,8 @@ def transcribe(
         sample_rate: samples a second of an array, by default 16,000; a file states its own.
         diarizer: finds the speaker of each word; the words are those without it.  It is reset
             first, so that it can be used for one recording after another.  The caller closes it.
+        text_filters: rewrite the words, each those of the one before it; `ASRToken.spoken` keeps
+            them as spoken.  They are reset and closed as the diarizer.
         options: the spec's options of scope "stream".  If they include neither a policy nor an
             option of one, the backend's policy for recordings is used, if it has one.
 
@@ -140,6 +143,7 @@ def transcribe(
         chunk_seconds=chunk_seconds,
         sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
         diarizer=diarizer,
+        text_filters=text_filters,
         **backend.spec.recording_options(options),
     )
 
@@ -154,15 +158,17 @@ def transcribe_many(
     chunk_seconds: float = 1.0,
     sample_rate: int | None = None,
     open_diarizer: Callable[[], Diarizer] | None = None,
+    open_text_filters: Callable[[], Sequence[TextFilter]] | None = None,
     **options: Any,
 ) -> Generator[Transcription | WLKError | OSError]:
     """
     Transcribe many recordings, as many at a time as the backend batches.
 
     The words of each are those of `transcribe`, whose arguments these are.  `open_diarizer` returns
-    a new diarizer, of which each recording that is transcribed at the same time needs its own; they
-    are closed at the end.  *recordings* may be a generator: the next one is taken when a place is
-    free.  Closing the generator stops the recordings that are being transcribed.
+    a new diarizer, of which each recording that is transcribed at the same time needs its own, and
+    `open_text_filters` new text filters; they are closed at the end.  *recordings* may be a
+    generator: the next one is taken when a place is free.  Closing the generator stops the
+    recordings that are being transcribed.
 
     Yields:
         The transcription of each recording in their order, or the error that `transcribe` raised
@@ -180,7 +186,7 @@ def transcribe_many(
 
     def attempt(recording: Recording) -> Transcription | WLKError | OSError:
         try:
-            with diarizers.lent() as diarizer:
+            with annotators.lent() as lent:
                 return _transcribe(
                     backend,
                     _until(is_over, _pieces(recording, sample_rate)),
@@ -189,7 +195,7 @@ def transcribe_many(
                     vad=vad,
                     chunk_seconds=chunk_seconds,
                     sample_rate=SAMPLE_RATE if sample_rate is None else sample_rate,
-                    diarizer=diarizer,
+                    **lent,
                     **backend.spec.recording_options(options),
                 )
         except OptionError:
@@ -198,7 +204,8 @@ def transcribe_many(
             return error
 
     streams = streams_at_once(backend.spec)
-    with closing(_Diarizers(open_diarizer)) as diarizers, ThreadPoolExecutor(streams) as pool:
+    annotators = _Annotators(open_diarizer, open_text_filters)
+    with closing(annotators), ThreadPoolExecutor(streams) as pool:
         try:
             results: deque[Future[Transcription | WLKError | OSError]] = deque()
             for recording in recordings:
@@ -222,31 +229,42 @@ def streams_at_once(spec: BackendSpec) -> int:
     return spec.max_concurrent_calls or os.cpu_count() or 1
 
 
-class _Diarizers:
-    """Diarizers for one recording at a time each, opened when all others are in use."""
+class _Annotators:
+    """Annotators for one recording at a time each, opened when all others are in use."""
 
-    def __init__(self, open_diarizer: Callable[[], Diarizer] | None) -> None:
-        self._open = open_diarizer
-        self._idle: SimpleQueue[Diarizer] = SimpleQueue()
+    def __init__(
+        self,
+        open_diarizer: Callable[[], Diarizer] | None,
+        open_text_filters: Callable[[], Sequence[TextFilter]] | None,
+    ) -> None:
+        self._open_diarizer = open_diarizer
+        self._open_text_filters = open_text_filters
+        self._idle: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._opened = ExitStack()
 
     @contextmanager
-    def lent(self) -> Iterator[Diarizer | None]:
-        """Yield a diarizer, None if none is wanted."""
-        if self._open is None:
-            yield None
-            return
+    def lent(self) -> Iterator[dict[str, Any]]:
+        """Yield annotators, as arguments of `_transcribe`."""
         try:
-            diarizer = self._idle.get_nowait()
+            annotators = self._idle.get_nowait()
         except Empty:
-            diarizer = self._opened.enter_context(closing(self._open()))
+            annotators = self._open()
         try:
-            yield diarizer
+            yield annotators
         finally:
-            self._idle.put(diarizer)
+            self._idle.put(annotators)
+
+    def _open(self) -> dict[str, Any]:
+        diarizer = None if self._open_diarizer is None else self._open_diarizer()
+        if diarizer is not None:
+            self._opened.enter_context(closing(diarizer))
+        filters = () if self._open_text_filters is None else tuple(self._open_text_filters())
+        for each in filters:
+            self._opened.enter_context(closing(each))
+        return {"diarizer": diarizer, "text_filters": filters}
 
     def close(self) -> None:
-        """Close every diarizer."""
+        """Close every annotator."""
         self._opened.close()
 
 
@@ -288,15 +306,24 @@ def _transcribe(
     *,
     language: str | None,
     diarizer: Diarizer | None,
+    text_filters: Sequence[TextFilter],
     **arguments: Any,
 ) -> Transcription:
-    events = stream(backend, pieces, language=language, diarizer=diarizer, **arguments)
+    events = stream(
+        backend,
+        pieces,
+        language=language,
+        diarizer=diarizer,
+        text_filters=text_filters,
+        **arguments,
+    )
     timeline = Timeline()
     silences: list[Silence] = []
     duration = 0.0
     with closing(pieces), closing(events):
-        if diarizer is not None:
-            diarizer.reset()
+        for annotator in (diarizer, *text_filters):
+            if annotator is not None:
+                annotator.reset()
         for event in events:
             timeline.add(event)
             if isinstance(event, SilenceSpan):

@@ -14,10 +14,13 @@ from wlk_live.audio.pcm import PcmReader, Resampler, require_rate
 from wlk_live.errors import SessionOverloaded
 from wlk_live.session.annotators import Annotators
 from wlk_live.session.inbox import Gap, Inbox, Mark, Request
+from wlk_live.session.text_filters import TextFilters
 from wlk_live.session.worker import Worker
 
 if TYPE_CHECKING:
-    from wlk_core.annotators import Diarizer, Translator, TurnDetector
+    from collections.abc import Sequence
+
+    from wlk_core.annotators import Diarizer, TextFilter, Translator, TurnDetector
     from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
     from wlk_live.audio.pcm import Audio, Encoding
@@ -58,6 +61,9 @@ class Session:
         translator: translates committed text, reported as `Translation` events.
         turn_detector: ends an utterance earlier than the gate would; needs a gate.  The caller
             closes all three after the End; the session never does.
+        text_filters: rewrite committed text, each the words of the one before it.  Words that they
+            have not settled are in the hypothesis, a sentence at most; the translator and the turn
+            detector get all words as spoken.  The caller closes them too.
         encoding: the sample format of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
         max_backlog_seconds: seconds of audio that may wait before `receive` refuses more.
@@ -78,6 +84,7 @@ class Session:
         diarizer: Diarizer | None = None,
         translator: Translator | None = None,
         turn_detector: TurnDetector | None = None,
+        text_filters: Sequence[TextFilter] = (),
         encoding: Encoding = "s16le",
         rate: int = SAMPLE_RATE,
         max_backlog_seconds: float = 120.0,
@@ -100,6 +107,7 @@ class Session:
             processor,
             gate,
             Annotators(diarizer, translator, turn_detector),
+            TextFilters(text_filters),
             catch_up_after=late_after,
             prepares_flush=prepares_flush,
         )

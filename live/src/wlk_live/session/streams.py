@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.annotators import Diarizer
+    from wlk_core.annotators import Diarizer, TextFilter
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
     from wlk_live.vad import GateParameters
@@ -54,6 +54,7 @@ def stream(
     chunk_seconds: float = 1.0,
     sample_rate: int = SAMPLE_RATE,
     diarizer: Diarizer | None = None,
+    text_filters: Sequence[TextFilter] = (),
     **options: Any,
 ) -> Generator[Event]:
     """
@@ -63,9 +64,9 @@ def stream(
     its memory can be reused, and resampled if `sample_rate` is not 16 kHz.  The model runs whenever
     `chunk_seconds` of audio have arrived.  With `vad`, pauses are left out, because models invent
     words in silence; GateParameters choose when speech begins and ends.  A new or reset `diarizer`
-    finds the speakers, which are events of their own, after the words; the caller closes it.
-    Leaving the loop early closes the stream without a finish; close the generator to do so at a
-    known time.
+    finds the speakers, which are events of their own, after the words; `text_filters` rewrite the
+    words, each those of the one before it.  The caller closes them.  Leaving the loop early closes
+    the stream without a finish; close the generator to do so at a known time.
 
     Errors, including those that *chunks* raises, are raised after everything committed before them.
     If *chunks* raises a WLKError or OSError, the audio before it is transcribed to its end
@@ -83,9 +84,11 @@ def stream(
     samples, gate = _chunk_samples(chunk_seconds, sample_rate), silence_gate(vad)
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
-    _require_loaded(diarizer)
+    _require_loaded(diarizer, *text_filters)
     processor = backend.create_processor(language=language, task=task, **options)
-    session = Session(processor, gate=gate, rate=sample_rate, diarizer=diarizer)
+    session = Session(
+        processor, gate=gate, rate=sample_rate, diarizer=diarizer, text_filters=text_filters
+    )
     return _events(processor, session, chunks, samples)
 
 
@@ -111,6 +114,7 @@ def astream(
     chunk_seconds: float = 1.0,
     sample_rate: int = SAMPLE_RATE,
     diarizer: Diarizer | None = None,
+    text_filters: Sequence[TextFilter] = (),
     **options: Any,
 ) -> AsyncGenerator[Event]:
     """
@@ -131,13 +135,15 @@ def astream(
     backend.spec.stream_options(options)
     pieces = aiter(chunks)
     samples = _chunk_samples(chunk_seconds, sample_rate)
-    _require_loaded(diarizer)
+    _require_loaded(diarizer, *text_filters)
 
     def open_session(stack: ExitStack) -> Session:
         gate = silence_gate(vad)
         processor = backend.create_processor(language=language, task=task, **options)
         stack.enter_context(closing(processor))
-        return Session(processor, gate=gate, rate=sample_rate, diarizer=diarizer)
+        return Session(
+            processor, gate=gate, rate=sample_rate, diarizer=diarizer, text_filters=text_filters
+        )
 
     return _async_events(open_session, pieces, samples)
 
@@ -230,12 +236,14 @@ def _steps(driver: Driver) -> Generator[list[Event]]:
         yield events
 
 
-def _require_loaded(diarizer: object) -> None:
-    if isinstance(diarizer, str):
-        raise OptionError(
-            f"expected a loaded diarizer, got the name {shown(diarizer)}; load it with: "
-            f"wlk_core.registry.Registry().load_annotator('diarizer', {shown(diarizer)})"
-        )
+def _require_loaded(diarizer: object, *text_filters: object) -> None:
+    for kind, annotator in (("diarizer", diarizer), *(("text-filter", f) for f in text_filters)):
+        if isinstance(annotator, str):
+            name = shown(annotator)
+            raise OptionError(
+                f"expected a loaded {kind}, got the name {name}; load it with: "
+                f"wlk_core.registry.Registry().load_annotator({kind!r}, {name})"
+            )
 
 
 def _chunk_samples(chunk_seconds: float, sample_rate: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from wlk_core.audio import ValidAudio, sealed
 from wlk_core.errors import BackendError
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, SupportsCatchUp, SupportsPreparedFlush
-from wlk_core.tokens import Emission, Silence
+from wlk_core.tokens import Emission, Silence, Transcript
 from wlk_live.session.events import (
     AudioGap,
     Commit,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from wlk_live.session.annotators import Annotators
     from wlk_live.session.events import EndpointReason, Event
     from wlk_live.session.inbox import Inbox
+    from wlk_live.session.text_filters import TextFilters
     from wlk_live.vad import GateEvent, SilenceGate
 
 _LAG_SECONDS = 2.0  # a Lag is reported when more audio than this waits to be decoded
@@ -61,6 +62,7 @@ class Worker:
         processor: OnlineProcessor,
         gate: SilenceGate | None,
         annotators: Annotators,
+        filters: TextFilters,
         *,
         catch_up_after: float,
         prepares_flush: bool,
@@ -77,6 +79,8 @@ class Worker:
         self._gate = gate
         self._annotators = annotators
         annotators.report_failure = self._report_annotator
+        self._filters = filters
+        filters.report_failure = lambda error: self._report_annotator(error, "text filter")
         self._catch_up_after = catch_up_after
         self._catches_up = False
         self._prepares_flush = prepares_flush
@@ -116,13 +120,14 @@ class Worker:
                     case Gap(samples):
                         yield from self._pass_gap(samples)
         except BackendError as error:  # from the last attempt, see `_call_processor`
-            self._commit(error.committed)
+            self._commit(error.committed, is_last=True)
             self._annotate(is_last=True)
             self.end(error)
 
     def end(self, error: WLKError | None = None) -> None:
         """Report the End, after the final failure if the session ends because of one."""
         self.has_ended = True
+        self._commit((), is_last=True)
         if error is not None:
             self.events.append(Failure(error, is_final=True, audio_time=self._inbox.end))
         latency = None
@@ -174,6 +179,7 @@ class Worker:
     def _flush(self, call: Callable[[], Emission]) -> Work:
         yield from self._drain()
         yield from self._call_processor(call)
+        self._commit((), is_last=True)
         self._report_hypothesis()
 
     def _commit_utterance(self) -> Work:
@@ -243,7 +249,7 @@ class Worker:
         # The answer depends on the text, which must not depend on the speed of the engine.
         yield from self._drain()
         self._report_hypothesis()
-        text = self._utterance_text + self._hypothesis
+        text = self._utterance_text + self._processor.get_buffer().text
         if gate.quiet_seconds < _TURN_PAUSE:
             self._asked_text = None
         elif self._is_speaking and text != self._asked_text:
@@ -281,13 +287,15 @@ class Worker:
                 self._commit(self._emission.committed)
                 return
 
-    def _commit(self, tokens: tuple[ASRToken, ...]) -> None:
+    def _commit(self, tokens: tuple[ASRToken, ...], *, is_last: bool = False) -> None:
+        """Report *tokens* as far as the text filters have settled them, with *is_last* all."""
+        if settled := self._filters.push(tokens, is_last=is_last):
+            self._latencies.extend(max(0.0, self._inbox.end - token.end) for token in settled)
+            self.events.append(Commit(settled, self._inbox.end))
         if not tokens:
             return
         self._is_speaking = True
-        self._latencies.extend(max(0.0, self._inbox.end - token.end) for token in tokens)
-        self.events.append(Commit(tokens, self._inbox.end))
-        if self._annotators.running:
+        if self._annotators.running:  # models that know words as they are spoken
             self._annotators.insert_tokens(tokens)
             if self._annotators.has_turn_detector:
                 self._utterance_text += "".join(token.text for token in tokens)
@@ -319,18 +327,27 @@ class Worker:
             self._is_lagging = is_lagging
             self.events.append(Lag(waiting, self._inbox.end))
 
-    def _report_hypothesis(self) -> None:
+    @property
+    def _transcript(self) -> Transcript:
+        """The hypothesis after the words that wait in a text filter."""
         transcript = self._processor.get_buffer()
+        waiting = self._filters.waiting
+        return Transcript((*waiting, *transcript.tokens)) if waiting else transcript
+
+    def _report_hypothesis(self) -> None:
+        transcript = self._transcript
         if transcript.text != self._hypothesis:
             self._hypothesis = transcript.text
             self.events.append(HypothesisChange(transcript, self._inbox.end))
 
     def _report_mark(self, name: str) -> None:
+        waiting = self._filters.waiting
+        stable = min([self._emission.stable_up_to, *(token.start for token in waiting[:1])])
         marked = Marked(
             name=name,
-            transcript=self._processor.get_buffer(),
+            transcript=self._transcript,
             processed_up_to=self._emission.processed_up_to,
-            stable_up_to=self._emission.stable_up_to,
+            stable_up_to=stable,
             stats=self._processor.stats,
             audio_time=self._inbox.end,
         )

@@ -12,7 +12,6 @@ import zlib
 
 from msgspec import Meta
 
-from wlk_core.errors import BackendError
 from wlk_core.languages import NAMES
 from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
 from wlk_live.records import round_seconds
@@ -185,7 +184,7 @@ class Transcript:
                 self.seconds = event.audio_time
             case Failure(is_final=True):
                 raise event.error
-            case Failure(error=BackendError(retryable=False)):
+            case Failure(annotator="diarizer"):
                 # The session, which has logged the cause, goes on; the answer needs the diarizer.
                 raise RequestError(
                     "the diarizer failed; the server's log has the cause",

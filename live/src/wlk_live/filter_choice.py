@@ -1,0 +1,57 @@
+"""The text filters that a command's flags choose."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from wlk_core.errors import OptionError
+from wlk_core.options import parse_pairs
+from wlk_core.untrusted import shown
+from wlk_live.translator_choice import spoken_language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import ExitStack
+
+    from wlk_core.annotators import TextFilter
+    from wlk_core.backend import BackendSpec
+    from wlk_core.registry import Registry
+
+
+@attrs.frozen
+class FilterChoice:
+    """Chosen text filters in their order: "NAME" or "NAME=MODEL", each with its options."""
+
+    registry: Registry
+    options: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, registry: Registry, flags: dict[str, Any]) -> Self:
+        """Pop the flags of text filters from *flags*."""
+        chosen: dict[str, dict[str, str]] = {name: {} for name in flags.pop("filters")}
+        filters = {name.partition("=")[0]: options for name, options in chosen.items()}
+        for key, value in parse_pairs(flags.pop("filter_pairs")).items():
+            name, dot, option = key.partition(".")
+            if not dot or not option:
+                raise OptionError(
+                    f"--filter-option: expected NAME.KEY=VALUE, got {shown(f'{key}={value}')}"
+                )
+            if name not in filters:
+                raise OptionError(f"--filter-option {key} needs the filter: --filter {name}")
+            filters[name][option] = value
+        return cls(registry, chosen)
+
+    def open(self, parts: ExitStack, spec: BackendSpec, language: str | None) -> list[TextFilter]:
+        """Load the filters for a stream of *spec* in *language*; *parts* closes them."""
+        return list(self._opened(parts, spoken_language(spec, language)))
+
+    def _opened(self, parts: ExitStack, language: str | None) -> Iterator[TextFilter]:
+        for name, options in self.options.items():
+            opened: TextFilter = self.registry.load_annotator(
+                "text-filter", name, **{"language": language} | dict(options)
+            )
+            parts.enter_context(closing(opened))
+            yield opened

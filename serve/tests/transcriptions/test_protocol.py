@@ -91,7 +91,10 @@ def test_joined_deltas_are_the_text_of_the_last_event(card, recognized, token):
 
 @pytest.mark.parametrize(
     ("failure", "annotator"),
-    [(BackendError("GPU 0 is lost"), None), (BackendError("diarizer", retryable=False), "diarizer")],
+    [
+        (BackendError("GPU 0 is lost"), None),
+        (BackendError("diarizer", retryable=False), "diarizer"),
+    ],
 )
 def test_a_failure_that_the_answer_cannot_do_without_is_raised(card, failure, annotator):
     """That of a text filter, which leaves the words, and one that is retried do not raise."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import ExitStack
 
-    from wlk_core.annotators import TextFilter
+    from wlk_core.annotators import AnnotatorSpec, TextFilter
     from wlk_core.backend import BackendSpec
     from wlk_core.registry import Registry
 
@@ -43,6 +43,21 @@ class FilterChoice:
                 raise OptionError(f"--filter-option {key} needs the filter: --filter {name}")
             filters[name][option] = value
         return cls(registry, chosen)
+
+    @property
+    def specs(self) -> tuple[AnnotatorSpec, ...]:
+        """The declarations of the filters, in their order."""
+        declared = {spec.name: spec for spec in self.registry.offers("text-filter")}
+        names = (name.partition("=")[0] for name in self.options)
+        return tuple(declared[name] for name in names if name in declared)
+
+    def changed(self, filters: Mapping[str, Mapping[str, Any]] | None) -> Self:
+        """Return those of *filters*, with the options there too; all of them for None."""
+        if filters is None:
+            return self
+        chosen = {name.partition("=")[0]: (name, own) for name, own in self.options.items()}
+        options = {chosen[name][0]: {**chosen[name][1], **more} for name, more in filters.items()}
+        return attrs.evolve(self, options=options)
 
     def open(self, parts: ExitStack, spec: BackendSpec, language: str | None) -> list[TextFilter]:
         """Load the filters for a stream of *spec* in *language*; *parts* closes them."""

@@ -22,7 +22,7 @@ from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 from wlk_core.untrusted import printable_formatter
 from wlk_frameworks.servers import is_loopback
-from wlk_live.cli.options import model_option, pairs_option, translator_options
+from wlk_live.cli.options import filter_options, model_option, pairs_option, translator_options
 from wlk_live.whisperlivekit import Command
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _parse_listens(
 @click.option("--turn-detector", metavar="NAME[=MODEL]", help="End turns with this plugin.")
 @pairs_option("--turn-detector-option", "turn_detector_pairs", "Option of the turn detector")
 @translator_options
+@filter_options
 @click.option(
     "--served-name",
     "served_names",
@@ -134,6 +135,8 @@ def serve(
     translate_to: str | None,
     translator: str | None,
     translator_pairs: tuple[str, ...],
+    filters: tuple[str, ...],
+    filter_pairs: tuple[str, ...],
     served_names: tuple[str, ...],
     api_key_env: str | None,
     origins: tuple[str, ...],
@@ -145,6 +148,7 @@ def serve(
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
     from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
+    from wlk_live.filter_choice import FilterChoice  # noqa: PLC0415 -- as above
     from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above
     from wlk_serve.admission import Admission, Limits, read_keys  # noqa: PLC0415 -- as above
 
@@ -170,6 +174,8 @@ def serve(
             "translator_pairs": translator_pairs,
         },
     )
+    filter_flags = {"filters": filters, "filter_pairs": filter_pairs}
+    filter_choice = FilterChoice.of(registry, filter_flags) if filters or filter_pairs else None
     admission = Admission.of(keys, origins, is_local=is_local)
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
@@ -190,6 +196,7 @@ def serve(
             max_sessions=allowed.max_sessions,
             annotators=annotators,
             translation=translation,
+            filters=filter_choice,
             served_names=served_names,
         ) as service,
     ):

@@ -45,7 +45,11 @@ class Deltas:
 
 
 def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
-    """Return word, start, end and confidence of each token, and its speaker if it has one."""
+    """
+    Return word, start, end and confidence of each token, and its speaker if it has one.
+
+    A word that a text filter wrote has the records of the `spoken` words too.
+    """
     records = []
     for token in tokens:
         record: dict[str, Any] = {
@@ -56,6 +60,8 @@ def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
         }
         if token.speaker is not None:
             record["speaker"] = speaker_name(token.speaker)
+        if token.spoken:
+            record["spoken"] = word_records(token.spoken)
         records.append(record)
     return records
 

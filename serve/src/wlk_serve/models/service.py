@@ -32,11 +32,12 @@ from wlk_serve.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from wlk_core.annotators import AnnotatorKind
+    from wlk_core.annotators import AnnotatorKind, TextFilter
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
     from wlk_core.registry import Registry
     from wlk_live.config import Settings
+    from wlk_live.filter_choice import FilterChoice
     from wlk_live.session.events import Event
     from wlk_live.translator_choice import TranslatorChoice
     from wlk_serve.protocols.options import TranscriptionRequest
@@ -64,6 +65,7 @@ def loaded_service(
     max_sessions: int,
     annotators: Mapping[AnnotatorKind, tuple[str, Mapping[str, str]]] | None = None,
     translation: TranslatorChoice | None = None,
+    filters: FilterChoice | None = None,
     served_names: Sequence[str] = (),
 ) -> Iterator[Service]:
     """
@@ -96,8 +98,13 @@ def loaded_service(
             openers["translator"] = partial(translation.open, settings.spec)
             parts.enter_context(_closing(openers["translator"](settings.language)))
             card = attrs.evolve(card, translates_to=translation.language)
+        if filters is not None:
+            filters.open(parts, settings.spec, settings.language)
+            card = attrs.evolve(card, filters=filters.specs)
         backend = parts.enter_context(settings.load(registry))
-        service = Service(backend, card, processor_options=processor_options, openers=openers)
+        service = Service(
+            backend, card, processor_options=processor_options, openers=openers, filters=filters
+        )
         parts.enter_context(closing(service))
         backend.warmup()
         service.probe_model()
@@ -118,6 +125,7 @@ class Service:
         openers: functions that open annotators, by kind; they may block.  Each session over a
             socket opens its own diarizer, turn detector and, on request, translator (from a
             language, None for the detected one); a recording opens a diarizer on request.
+        filters: the text filters of sessions and recordings whose clients choose no others.
 
     """
 
@@ -128,7 +136,9 @@ class Service:
         *,
         processor_options: Mapping[str, Any] | None = None,
         openers: Mapping[AnnotatorKind, Callable[..., Any]] | None = None,
+        filters: FilterChoice | None = None,
     ) -> None:
+        self._filters = filters
         self._annotator_openers = dict(openers or {})
         self.card = card.declared_by(backend)
         self._backend = backend
@@ -219,6 +229,7 @@ class Service:
                 diarizer=self._annotator(parts, "diarizer") if is_annotated else None,
                 turn_detector=self._annotator(parts, "turn-detector") if has_turns else None,
                 translator=self._translator(parts, options),
+                text_filters=self._text_filters(parts, options) if is_annotated else (),
                 rate=options.rate,
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
                 prepares_flush=True,
@@ -243,6 +254,9 @@ class Service:
                 self._processor(parts, request.task, request.language, options),
                 gate=silence_gate(),
                 diarizer=self._annotator(parts, "diarizer") if request.has_speakers else None,
+                text_filters=self._text_filters(parts, request)
+                if request.task == "transcribe"
+                else (),
             )
             pieces = parts.enter_context(closing(decode_file(file)))
             # If a client does not read its answer, decoding pauses: events do not pile up for it.
@@ -284,7 +298,7 @@ class Service:
         try:
             attachment = self._scheduler.attach(
                 stream.session,
-                lambda events: loop.call_soon_threadsafe(on_events, stream, events),
+                lambda events: loop.call_soon_threadsafe(on_events, stream, _logged(events)),
                 after_step=after_step,
                 is_background=is_background,
             )
@@ -307,6 +321,14 @@ class Service:
     def _annotator(self, parts: ExitStack, kind: AnnotatorKind, *arguments: str | None) -> Any:
         opener = self._annotator_openers.get(kind)
         return None if opener is None else parts.enter_context(_closing(opener(*arguments)))
+
+    def _text_filters(
+        self, parts: ExitStack, request: StreamOptions | TranscriptionRequest
+    ) -> list[TextFilter]:
+        if self._filters is None:
+            return []
+        chosen = self._filters.changed(request.filters)
+        return chosen.open(parts, self.card.spec, request.language)
 
     def _translator(self, parts: ExitStack, options: StreamOptions) -> Any:
         if not options.translates:
@@ -404,6 +426,14 @@ def _closing(part: T) -> Iterator[T]:
             raise
         except BaseException:
             _LOGGER.exception("%s was not closed properly", type(part).__name__)
+
+
+def _logged(events: list[Event]) -> list[Event]:
+    """Return *events*, and log why an annotator was switched off: clients may not be told."""
+    for event in events:
+        if isinstance(event, Failure) and event.annotator is not None:
+            _LOGGER.warning("%s", event.error, exc_info=event.error)
+    return events
 
 
 def _close_result(opening: Future[ServedStream]) -> None:

@@ -11,12 +11,14 @@ import attrs
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
 from wlk_core.languages import find_language
-from wlk_serve.errors import RequestError, invalid
+from wlk_serve.errors import RequestError, converted, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from wlk_core.annotators import AnnotatorSpec
     from wlk_core.backend import Backend
+    from wlk_serve.protocols.options import Filters
 
 _DETECTED = "auto"
 
@@ -34,6 +36,7 @@ class ModelCard:
         speaker_delay: seconds of audio until a speaker is known, at most; None without a diarizer.
         detects_turns: whether the server has a turn detector.
         translates_to: code of the language into which sessions can be translated; None for none.
+        filters: the text filters that the server has loaded, in their order.
         language: code of the language of sessions that name none; None to detect it.
         vocabulary: the words of a test backend that reads coded audio; empty for others.
 
@@ -48,6 +51,7 @@ class ModelCard:
     speaker_delay: float | None = None
     detects_turns: bool = False
     translates_to: str | None = None
+    filters: tuple[AnnotatorSpec, ...] = ()
 
     @classmethod
     def of(
@@ -143,9 +147,39 @@ class ModelCard:
             raise RequestError(str(error), code="invalid_value", param=param) from error
         return language
 
+    def check_filters(self, value: object, *, param: str) -> Filters:
+        """
+        Return the text filters in *value*, an object of options by filter; None for None.
+
+        Clients choose among those that the server has loaded, and among options of scope "stream".
+
+        Raises:
+            RequestError: a filter or an option is unknown, or a value is invalid.
+
+        """
+        chosen = converted(value, dict[str, dict[str, Any] | None] | None, param)
+        if chosen is None:
+            return None
+        specs = {spec.name: spec for spec in self.filters}
+        for name, values in chosen.items():
+            if name not in specs:
+                raise invalid(param, f"with filters among {_either(specs)}", reprlib.repr(name))
+            options = {each.name: each for each in specs[name].options if each.scope == "stream"}
+            for key, given in (values or {}).items():
+                if key not in options:
+                    expected = f"with options among {_either(options)}"
+                    raise invalid(f"{param}.{name}", expected, reprlib.repr(key))
+                try:
+                    options[key].convert(given, owner=name)
+                except OptionError as error:
+                    field = f"{param}.{name}.{key}"
+                    raise RequestError(str(error), code="invalid_value", param=field) from error
+        return {name: values or {} for name, values in chosen.items()}
+
     def record(self) -> dict[str, Any]:
         """Return the object for ``GET /v1/models``, with `wlk` for the `realtime` backend."""
         spec = self.spec
+        filters = {"filters": [each.name for each in self.filters]} if self.filters else {}
         return {
             "id": self.name,
             "object": "model",
@@ -162,5 +196,10 @@ class ModelCard:
                 "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
                 "include": ["wlk.marks"],  # the backend can ask a Realtime session for marks
+                **filters,
             },
         }
+
+
+def _either(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none, because this server has none"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wlk_live.audio.pcm import Encoding
     from wlk_live.vad import GateParameters
 
 Task: TypeAlias = Literal["transcribe", "translate"]
+#: Options of text filters by their names, as a client chooses them; None for those of the server.
+Filters: TypeAlias = "Mapping[str, Mapping[str, Any]] | None"
 ResponseFormat: TypeAlias = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
 
 
@@ -30,6 +34,7 @@ class StreamOptions:
             the client has its own gate.
         detects_turns: whether the server's turn detector, if it has one, also ends utterances.
         translates: whether commits are translated, if the server has a translator.
+        filters: the text filters, as `ModelCard.check_filters` returns them.
 
     """
 
@@ -42,6 +47,7 @@ class StreamOptions:
     leaves_out_pauses: bool = True
     detects_turns: bool = True
     translates: bool = False
+    filters: Filters = None
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +57,7 @@ class TranscriptionRequest:
 
     Attributes:
         model: the name of the model's card.
+        filters: as in `StreamOptions`; a translation has none.
         granularities: which parts verbose_json has: "word", "segment" or both.
         ignored: names of fields that this server cannot honour, at most 20 that fit a header.
 
@@ -61,6 +68,7 @@ class TranscriptionRequest:
     language: str | None = None
     prompt: str | None = None
     keyterms: str | None = None
+    filters: Filters = None
     response_format: ResponseFormat = "json"
     granularities: frozenset[str] = frozenset({"segment"})
     has_logprobs: bool = False

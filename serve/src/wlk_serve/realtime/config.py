@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from wlk_live.audio.pcm import Encoding
     from wlk_serve.protocols import ModelCard
+    from wlk_serve.protocols.options import Filters
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
@@ -40,7 +41,7 @@ _BETA_FIELDS = {
     "turn_detection": "audio.input.turn_detection",
 }
 _BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
-_OBJECTS = {"audio", "audio.input", "audio.input.transcription"}
+_OBJECTS = {"audio", "audio.input", "audio.input.transcription", "wlk"}
 _ANSWERS = {"id", "object", "expires_at", "wlk"}  # some clients send these back to the server
 
 
@@ -93,11 +94,14 @@ class RealtimeConfig:
     keyterms: str | None = None
     turn_detection: ServerVad | None = attrs.field(factory=ServerVad)
     include: tuple[str, ...] = ()
+    filters: Filters = None
     ignored: tuple[str, ...] = ()
 
     def stream_options(self) -> StreamOptions:
         """Return the settings with which the session opens its streams."""
         vad = self.turn_detection
+        # A client that sets marks is a backend, whose own session has text filters.
+        is_backend = MARKS in self.include
         return StreamOptions(
             encoding=self.format.encoding,
             rate=self.format.rate,
@@ -106,7 +110,8 @@ class RealtimeConfig:
             keyterms=self.keyterms,
             gate=None if vad is None else vad.gate(),
             detects_turns=vad is not None and vad.type == "semantic_vad",
-            leaves_out_pauses=vad is not None or MARKS not in self.include,
+            leaves_out_pauses=vad is not None or not is_backend,
+            filters={} if is_backend and self.filters is None else self.filters,
         )
 
     def record(self) -> Json:
@@ -117,6 +122,7 @@ class RealtimeConfig:
         if self.keyterms is not None:
             transcription["keywords"] = self.keyterms.split(", ")
         vad = self.turn_detection
+        filters = {} if self.filters is None else {"filters": self.filters}
         return {
             "type": "transcription",
             "audio": {
@@ -128,7 +134,7 @@ class RealtimeConfig:
                 }
             },
             "include": list(self.include) or None,
-            "wlk": {"ignored": list(self.ignored)},
+            "wlk": {"ignored": list(self.ignored), **filters},
         }
 
 
@@ -170,7 +176,9 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
                 changes["format"] = _format(value, path)
             case "audio.input.turn_detection":
                 changes["turn_detection"] = _turn_detection(value, config, card, ignored)
-            case _ if name not in _ANSWERS:
+            case "wlk.filters":
+                changes["filters"] = card.check_filters(value, param=path)
+            case _ if name.partition(".")[0] not in _ANSWERS:
                 change = _transcription(name, value, card)
                 changes |= change or {}
                 if change is None and value is not None and value != []:

@@ -409,7 +409,7 @@ def _value(message: _Append | _Message, name: str) -> Any:
 
 
 def _token_record(token: ASRToken) -> dict[str, Any]:
-    return {
+    record: dict[str, Any] = {
         "start": token.start,
         "end": token.end,
         "text": token.text,
@@ -417,3 +417,4 @@ def _token_record(token: ASRToken) -> dict[str, Any]:
         "speaker": None if token.speaker is None else speaker_name(token.speaker),
         "language": token.detected_language,
     }
+    return record | ({"spoken": list(map(_token_record, token.spoken))} if token.spoken else {})

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wlk_live.captions.segments import Segment
     from wlk_live.session.events import Event
     from wlk_serve.protocols.card import ModelCard
+    from wlk_serve.protocols.options import Filters
 
 Json: TypeAlias = "dict[str, Any]"
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # safe in a header
@@ -42,9 +43,11 @@ _MAX_IGNORED = 20
 _UNKNOWN = "unknown"  # the language of silence: OpenAI's clients need a string
 _GRANULARITIES = ("word", "segment")
 _Temperature = Annotated[float, Meta(ge=0, le=1)]
+_FILTERS = "wlk.filters"
 _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
 _KNOWN = {
-    "model", "language", "prompt", "hotwords", "response_format", "stream", "temperature", *_LISTS,
+    "model", "language", "prompt", "hotwords", "response_format", "stream", "temperature", _FILTERS,
+    *_LISTS,
 }  # fmt: skip
 
 
@@ -106,12 +109,27 @@ def parse_form(
         language=language,
         prompt=single.get("prompt") if card.takes("prompt") else None,
         keyterms=", ".join(filter(None, terms.values())) if card.takes("keyterms") else None,
+        filters=_filters(single, card, task),
         response_format=cast("ResponseFormat", response_format),
         granularities=frozenset(granularities or {"segment"}),
         has_logprobs="logprobs" in includes,
         streams=streams,
         ignored=tuple(sorted(filter(_FIELD_NAME.fullmatch, ignored)))[:_MAX_IGNORED],
     )
+
+
+def _filters(single: dict[str, str], card: ModelCard, task: Task) -> Filters:
+    """Return the text filters in a form, an object of JSON; a translation has none."""
+    if _FILTERS not in single:
+        return None
+    if task == "translate":
+        raise invalid(_FILTERS, "for /v1/audio/transcriptions only")
+    try:
+        value = json.loads(single[_FILTERS])
+    except (ValueError, RecursionError):
+        expected = 'as JSON such as {"NAME": {"OPTION": "VALUE"}}'
+        raise invalid(_FILTERS, expected, reprlib.repr(single[_FILTERS])) from None
+    return card.check_filters(value, param=_FILTERS)
 
 
 def _check_unicode(name: str, value: str) -> None:

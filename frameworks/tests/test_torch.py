@@ -21,8 +21,9 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 def present(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that makes torch report the given accelerators."""
 
-    def pretend(*, cuda: Any = False, mps: Any = False) -> None:
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    def pretend(*, cuda: int = 0, mps: bool = False) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
 
     return pretend
@@ -31,14 +32,15 @@ def present(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("name", "accelerators", "device"),
     [
-        ("auto", {"cuda": True, "mps": True}, "cuda"),
+        ("auto", {"cuda": 1, "mps": True}, "cuda"),
         ("auto", {"mps": True}, "mps"),
         ("auto", {}, "cpu"),
-        *[(device, {"cuda": True, "mps": True}, device) for device in ("cpu", "cuda", "mps")],
+        *[(device, {"cuda": 1, "mps": True}, device) for device in ("cpu", "cuda", "mps")],
+        *[(device, {"cuda": 2}, device) for device in ("cuda:0", "cuda:1")],
     ],
 )
 def test_a_device_is_the_one_named_or_the_fastest_here(
-    present: Callable[..., None], name: str, accelerators: dict[str, bool], device: Any
+    present: Callable[..., None], name: str, accelerators: dict[str, int], device: Any
 ) -> None:
     """CUDA comes before MPS, and the CPU is last."""
     present(**accelerators)
@@ -58,7 +60,7 @@ def test_choosing_a_device_leaves_the_switches_of_torch_alone(
     present: Callable[..., None], cudnn_attention: Callable[[], bool]
 ) -> None:
     """Other users of torch in the process keep their attention."""
-    present(cuda=True)
+    present(cuda=1)
     choose_device("auto")
 
     assert cudnn_attention()
@@ -110,7 +112,12 @@ def test_a_switch_that_the_user_turned_off_stays_off(cudnn_attention: Callable[[
 
 
 @pytest.mark.parametrize(
-    ("device", "check"), [("cuda", "check the driver with nvidia-smi"), ("mps", "macOS 12.3")]
+    ("device", "check"),
+    [
+        ("cuda", "check the driver with nvidia-smi"),
+        ("cuda:1", "check the driver with nvidia-smi"),
+        ("mps", "macOS 12.3"),
+    ],
 )
 def test_a_device_that_is_not_here_makes_the_backend_unavailable(
     present: Callable[..., None], device: Any, check: str
@@ -120,6 +127,15 @@ def test_a_device_that_is_not_here_makes_the_backend_unavailable(
 
     with pytest.raises(BackendUnavailable, match=f"has no device {device} here; .*{check}.*, or"):
         choose_device(device)
+
+
+def test_a_gpu_beyond_those_of_torch_is_refused(present: Callable[..., None]) -> None:
+    """The message names those that there are."""
+    present(cuda=2)
+
+    found = r"one of cuda:0, cuda:1 \(torch .* finds 2 in all\), got device=cuda:2; CUDA_VISIBLE"
+    with pytest.raises(BackendUnavailable, match=found):
+        choose_device("cuda:2")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Option:
     name: str  #: what users type, and the keyword argument in Python
     type: type[str | int | float | bool] = str  #: of every value but None
     default: Any = None  #: the value if the option is left out
-    #: The allowed values; empty for any.
+    #: The allowed values; empty for any.  "cuda:N" is cuda:0, cuda:1 and so on.
     choices: tuple[Any, ...] = attrs.field(default=(), converter=as_tuple)
     help: str = ""  #: one line for ``wlk-core backends NAME``
     #: "backend": of load_backend; "stream": of create_processor, or of a text filter and free for
@@ -120,7 +120,7 @@ class Option:
             kind = "an int" if self.type is int else f"a {self.type.__name__}"
             auto = " or auto" if self.is_auto_allowed else ""
             raise OptionError(f"{name} must be {kind}{auto}; got {shown(value)}")
-        if self.choices and converted not in self.choices:
+        if self.choices and not any(_matches(choice, converted) for choice in self.choices):
             choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
             raise OptionError(f"{name} must be one of {', '.join(choices)}; got {shown(value)}")
         low = -math.inf if self.minimum is None else self.minimum
@@ -156,6 +156,12 @@ class Option:
         except (ValueError, OverflowError):
             return None
         return number if isinstance(number, int) or math.isfinite(number) else None
+
+
+def _matches(choice: Any, value: Any) -> bool:
+    if isinstance(choice, str) and choice.endswith(":N"):
+        return re.fullmatch(f"{re.escape(choice[:-1])}(0|[1-9][0-9]{{0,2}})", value) is not None
+    return bool(choice == value)
 
 
 @attrs.frozen(kw_only=True)

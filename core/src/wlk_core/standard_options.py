@@ -3,7 +3,7 @@ Options that backends share, so that each has one name, unit and help text.
 
 A plugin picks those it needs and adjusts them with `attrs.evolve`::
 
-    options=(device("cpu", "cuda"), PROMPT, attrs.evolve(TICK_SECONDS, default=2.0))
+    options=(device("cpu", "cuda", "cuda:N"), PROMPT, attrs.evolve(TICK_SECONDS, default=2.0))
 
 All durations are seconds.  "auto" leaves a choice to the checkpoint or the backend.
 """

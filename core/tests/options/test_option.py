@@ -12,6 +12,7 @@ from wlk_core.options import OptionValues, parse_pairs
 from wlk_core.plugins import BackendSpec, Option, OptionError, standard_options
 
 BEAM = Option(name="beam", type=int, default=1, minimum=1, maximum=8)
+GPU = standard_options.device("cpu", "cuda", "cuda:N")
 DEVICE = Option(name="device", default="auto", choices=("auto", "cpu"))
 BUFFER = Option(name="buffer_seconds", type=float, minimum=3, is_auto_allowed=True, scope="stream")
 CONTEXT = Option(name="context", choices=("full", "fitted"), is_auto_allowed=True)
@@ -32,6 +33,9 @@ OPEN = Option(name="n", type=int, default="auto", choices=("auto", 4.0), is_auto
         (BUFFER, "AUTO", None),
         (attrs.evolve(BUFFER, default=12.0), None, None),
         (DEVICE, "auto", "auto"),
+        (GPU, "cuda", "cuda"),
+        (GPU, "cuda:0", "cuda:0"),
+        (GPU, "cuda:12", "cuda:12"),
         (FLAG, "yes", True),
         (FLAG, "Off", False),
         (Option(name="prompt"), "auto", "auto"),
@@ -64,6 +68,14 @@ def test_a_value_is_converted_to_the_type_of_its_option(
         (BUFFER, "nan", "toy: option buffer_seconds must be a float or auto; got 'nan'"),
         (BUFFER, 1, "toy: option buffer_seconds must be between 3 and inf; got 1"),
         (DEVICE, "gpu", "toy: option device must be one of auto, cpu; got 'gpu'"),
+        *[
+            (
+                GPU,
+                value,
+                f"toy: option device must be one of auto, cpu, cuda, cuda:N; got '{value}'",
+            )
+            for value in ("cuda:N", "cuda:x", "cuda:-1", "cuda:", "cuda:01", "cuda:1 ", "cpu:1")
+        ],
         (DEVICE, 1, "toy: option device must be a str; got 1"),
         (CONTEXT, "half", "toy: option context must be one of auto, full, fitted; got 'half'"),
         (FLAG, "maybe", "toy: option flag must be a bool; got 'maybe'"),

@@ -8,16 +8,22 @@ import platform
 import ctranslate2
 
 from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_frameworks.devices import Device, parse_device
 
 
-def choose_device(name: str) -> str:
-    """Return cuda or cpu, where auto prefers a GPU; BackendUnavailable for cuda without one."""
-    has_cuda = ctranslate2.get_cuda_device_count() > 0
-    if name == "cuda" and not has_cuda:
+def choose_device(name: str) -> Device:
+    """
+    Return cuda or cpu, where auto prefers a GPU, and which of several GPUs.
+
+    Raises BackendUnavailable if CTranslate2 finds no such device.
+    """
+    gpus = ctranslate2.get_cuda_device_count()
+    kind, number = parse_device(name, gpus=gpus, framework="CTranslate2")
+    if kind == "cuda" and gpus == 0:
         raise BackendUnavailable(
             "CTranslate2 finds no CUDA device; check nvidia-smi, or leave the option device out"
         )
-    return "cuda" if has_cuda and name != "cpu" else "cpu"
+    return Device("cuda" if gpus > 0 and kind != "cpu" else "cpu", number or 0)
 
 
 def choose_compute_type(name: str, *, device: str, declared: str | None = None) -> str:

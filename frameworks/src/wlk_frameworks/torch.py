@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from wlk_core.errors import BackendUnavailable
+from wlk_frameworks.devices import parse_device
 from wlk_frameworks.memory import physical_memory
 
 if TYPE_CHECKING:
@@ -27,18 +28,20 @@ def choose_device(name: str) -> torch.device:
     """
     Return the device called *name*: cuda, mps or cpu, or with auto the first that is present.
 
-    Raises BackendUnavailable if torch has no such device.
+    cuda:N is one of several GPUs.  Raises BackendUnavailable if torch has no such device.
     """
+    gpus = torch.cuda.device_count()
+    kind, _ = parse_device(name, gpus=gpus, framework=f"torch {torch.__version__}")
     is_present = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }
-    if name == "auto":
-        name = next(device for device, present in is_present.items() if present)
-    if not is_present[name]:
+    if kind == "auto":
+        return torch.device(next(device for device, present in is_present.items() if present))
+    if not is_present[kind]:
         raise BackendUnavailable(
-            f"torch {torch.__version__} has no device {name} here; {_CHECKS[name]}, or leave "
+            f"torch {torch.__version__} has no device {name} here; {_CHECKS[kind]}, or leave "
             "the option device out"
         )
     return torch.device(name)

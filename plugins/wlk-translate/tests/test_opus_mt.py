@@ -10,6 +10,7 @@ from pathlib import Path
 import shutil
 from types import SimpleNamespace
 
+from ctranslate2 import Translator
 import pytest
 from test_clauses import tokens_of
 
@@ -176,6 +177,12 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
         (None, {"target_language": "is"}, OptionError, "no model is known from en to is; known"),
         (TINY, {"dtype": "float64"}, OptionError, "dtype must be one of"),
         (TINY, {"device": "cuda"}, BackendUnavailable, "finds no CUDA device"),
+        (
+            TINY,
+            {"device": "cpu:1"},
+            OptionError,
+            "device must be one of auto, cpu, cuda, cuda:N; g",
+        ),
         (TINY.parent, {}, ModelNotFoundError, r"holds no .*source\.spm"),
     ],
 )
@@ -183,6 +190,22 @@ def test_what_does_not_fit_is_refused(model, options, error, message):
     """The message says what to type."""
     with pytest.raises(error, match=message):
         load(model, **options)
+
+
+def test_the_model_is_loaded_onto_the_gpu_that_the_option_names(monkeypatch):
+    """cuda:1 is the second of those that CTranslate2 finds."""
+    chosen = []
+
+    def record(*arguments, **values):
+        chosen.append((values["device"], values["device_index"]))
+        return Translator(*arguments, **{**values, "device": "cpu", "device_index": 0})
+
+    monkeypatch.setattr(opus_mt.ctranslate2, "Translator", record)
+    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 2)
+    monkeypatch.setattr("ctranslate2.get_supported_compute_types", lambda _device: {"float32"})
+    load(device="cuda:1").close()
+
+    assert chosen == [("cuda", 1)]
 
 
 @pytest.mark.parametrize(

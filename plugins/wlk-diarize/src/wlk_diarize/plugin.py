@@ -75,7 +75,7 @@ SORTFORMER = AnnotatorSpec(
             maximum=0.95,
             help="probability above which a speaker counts as speaking",
         ),
-        standard_options.device("cpu", "cuda", "mps"),
+        standard_options.device("cpu", "cuda", "cuda:N", "mps"),
         standard_options.dtype("float32", "bfloat16", "float16"),
         standard_options.CACHE_DIR,
     ),

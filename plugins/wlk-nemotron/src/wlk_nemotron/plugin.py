@@ -16,7 +16,7 @@ NEMOTRON = BackendSpec(
     summary="NVIDIA's Nemotron ASR, a streaming transducer; CPU, CUDA, MPS",
     load="wlk_nemotron.torch.backend:load",
     options=(
-        standard_options.device("cpu", "cuda", "mps"),
+        standard_options.device("cpu", "cuda", "cuda:N", "mps"),
         standard_options.dtype("float32", "bfloat16", "float16"),
         standard_options.CACHE_DIR,
         Option(

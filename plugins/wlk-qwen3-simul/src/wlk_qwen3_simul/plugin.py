@@ -14,7 +14,7 @@ from wlk_qwen3_simul.models import FILES, MODELS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-TORCH_DEVICES = ("auto", "cpu", "cuda", "mps")
+TORCH_DEVICE = standard_options.device("cpu", "cuda", "cuda:N", "mps")
 
 REWIND_SECONDS = Option(
     name="rewind_seconds",
@@ -95,7 +95,7 @@ def _spec(framework: str, device: Option, *, requires: Iterable[str], **fields: 
 
 QWEN3_SIMUL = _spec(
     "torch",
-    standard_options.device(*TORCH_DEVICES),
+    TORCH_DEVICE,
     name="qwen3-simul",
     summary="Simultaneous Qwen3-ASR on torch; CPU, CUDA and Apple's MPS",
     preference=10,

@@ -76,6 +76,14 @@ def test_a_clip_shorter_than_its_words_is_refused(checkpoint, tmp_path, capsys):
     assert "ends at 501 s" in errors
 
 
+def test_a_device_that_no_backend_takes_is_refused(checkpoint, manifest, tmp_path, capsys):
+    """The choices are those of the backend's own option."""
+    output = ("--output", tmp_path / "heads.json")
+    errors = failure(capsys, checkpoint, "--manifest", manifest, *output, "--device", "cuda:x")
+
+    assert "device must be one of auto, cpu, cuda, cuda:N, mps; got 'cuda:x'" in errors
+
+
 @pytest.mark.slow
 def test_the_command_finds_the_heads_that_the_digits_ship_with(manifest, tmp_path, capsys):
     """Clips of other voices lead to the same row, and to heads that include the best ones."""

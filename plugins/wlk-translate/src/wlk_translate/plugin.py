@@ -32,7 +32,7 @@ OPUS_MT = AnnotatorSpec(
             help="token of the target language in a model of several languages, such as >>por<<; "
             "by default that of target_language",
         ),
-        standard_options.device("cpu", "cuda"),
+        standard_options.device("cpu", "cuda", "cuda:N"),
         standard_options.dtype(
             "default", "fastest", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"
         ),

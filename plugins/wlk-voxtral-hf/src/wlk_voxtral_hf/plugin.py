@@ -16,7 +16,10 @@ VOXTRAL_HF = voxtral_spec(
     name="voxtral-hf",
     summary="Voxtral Realtime on transformers: CUDA, MPS and CPU",
     load="wlk_voxtral_hf.torch.backend:load",
-    options=(standard_options.device("cpu", "cuda", "mps"), standard_options.dtype(*DTYPES)),
+    options=(
+        standard_options.device("cpu", "cuda", "cuda:N", "mps"),
+        standard_options.dtype(*DTYPES),
+    ),
     models={"digits": "bundled", "mini": MINI},
     model_sizes={"mini": 8_900_000_000},
     default_model="mini",

@@ -99,7 +99,7 @@ FASTER_WHISPER = BackendSpec(
     summary="Whisper on CTranslate2, CPU and CUDA",
     load="wlk_whisper.ctranslate2.backend:load",
     options=(
-        standard_options.device("cpu", "cuda"),
+        standard_options.device("cpu", "cuda", "cuda:N"),
         attrs.evolve(
             standard_options.dtype(*COMPUTE_TYPES),
             help="arithmetic of the model; auto takes what the checkpoint declares, else int8 on "
@@ -230,7 +230,7 @@ WHISPER = BackendSpec(
     summary="Whisper on torch; CPU, CUDA and Apple's MPS, LoRA adapters",
     load="wlk_whisper.torch.backend:load",
     options=(
-        standard_options.device("cpu", "cuda", "mps"),
+        standard_options.device("cpu", "cuda", "cuda:N", "mps"),
         standard_options.dtype("float32", "float16", "bfloat16"),
         standard_options.ALIGNMENT_HEADS,
         LORA_PATH,

@@ -73,6 +73,22 @@ def test_the_digits_run_on_one_thread_and_streams_share_the_cores(
     assert chosen == [(threads, workers)]
 
 
+def test_the_model_is_loaded_onto_the_gpu_that_the_option_names(monkeypatch):
+    """cuda:1 is the second of those that CTranslate2 finds."""
+    chosen = []
+
+    def record(*arguments, **values):
+        chosen.append((values["device"], values["device_index"]))
+        return WhisperModel(*arguments, **{**values, "device": "cpu", "device_index": 0})
+
+    monkeypatch.setattr("wlk_whisper.ctranslate2.backend.WhisperModel", record)
+    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 2)
+    monkeypatch.setattr("ctranslate2.get_supported_compute_types", lambda _device: {"float32"})
+    load_backend("faster-whisper", "digits", device="cuda:1").close()
+
+    assert chosen == [("cuda", 1)]
+
+
 @pytest.mark.parametrize(("dtype", "runs"), [("float16", "int8_float32"), ("float32", "float32")])
 def test_a_checkpoint_runs_as_it_declares_if_the_cpu_can(monkeypatch, tmp_path, dtype, runs):
     """A type that the checkpoint declares and the device lacks is replaced by int8 on x86."""

@@ -13,7 +13,7 @@ import wlk_qwen3_simul.detect_heads
 from wlk_qwen3_simul.detect_heads.manifest import EXAMPLE, read_manifest
 from wlk_qwen3_simul.detect_heads.scores import choose
 from wlk_qwen3_simul.engine.alignment_heads import DETECT_COMMAND
-from wlk_qwen3_simul.plugin import QWEN3_SIMUL, TORCH_DEVICES
+from wlk_qwen3_simul.plugin import QWEN3_SIMUL, TORCH_DEVICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,15 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("model", help="size alias, repository or directory")
     parser.add_argument("--manifest", type=Path, required=True, help="clips and their words, JSONL")
     parser.add_argument("--output", type=Path, required=True, help="heads file to write")
-    parser.add_argument(
-        "--device", default="cpu", choices=TORCH_DEVICES, help="device of the model (%(default)s)"
-    )
+    parser.add_argument("--device", default="cpu", help="device of the model (%(default)s)")
     parser.add_argument("--cache-dir", help="directory of pulled models")
     options = parser.parse_args(arguments)
     try:
         clips = read_manifest(options.manifest)
+        device = TORCH_DEVICE.convert(options.device, owner=DETECT_COMMAND)
         scores = _import_score_clips()(
-            options.model, clips, device=options.device, cache_dir=options.cache_dir
+            options.model, clips, device=device, cache_dir=options.cache_dir
         )
         heads = choose(scores, options.model, clips=len(clips))
         options.output.write_text(heads.to_json(), encoding="utf-8")

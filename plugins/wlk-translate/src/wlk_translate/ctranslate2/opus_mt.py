@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wlk_core.plugins import AnnotatorSpec
+    from wlk_frameworks.devices import Device
     from wlk_translate.engine.translator import Pair
 
 _MAX_PIECES = 256  # in a clause with its context, and in the translation of the context
@@ -63,8 +64,8 @@ def load(
         raise OptionError("opus-mt: expected option target_language, such as de; got none")
     if model is None:
         model = _find_model(source_language, target_language)
-    device = choose_device(device)
-    compute_type = choose_compute_type(dtype, device=device)
+    chosen = choose_device(device)
+    compute_type = choose_compute_type(dtype, device=chosen.kind)
     needs = ("config.json", "source.spm", "target.spm")
     directory = locate(model, spec=spec, cache_dir=cache_dir, needs=needs)
     if not (directory / "model.bin").is_file():
@@ -74,13 +75,13 @@ def load(
             "source.spm target.spm"
         )
     token = _target_token(model, directory, target_language, target_token)
-    key = directory, device, compute_type, cpu_threads, beam_size, token
+    key = directory, chosen, compute_type, cpu_threads, beam_size, token
     with _loading:
         engine = _loaded.get(key)
         if engine is None:
             engine = _loaded[key] = OpusMT(
                 directory,
-                device=device,
+                device=chosen,
                 compute_type=compute_type,
                 threads=cpu_threads,
                 beam_size=beam_size,
@@ -100,7 +101,7 @@ class OpusMT:
         self,
         directory: Path,
         *,
-        device: str,
+        device: Device,
         compute_type: str,
         threads: int,
         beam_size: int,
@@ -112,9 +113,12 @@ class OpusMT:
             self._target = SentencePieceProcessor(str(directory / "target.spm"))
             self._translator = ctranslate2.Translator(
                 str(directory),
-                device=device,
+                device=device.kind,
+                device_index=device.number or 0,
                 compute_type=compute_type,
-                inter_threads=min(4, worker_count(device, threads)),  # leave cores to recognition
+                inter_threads=min(
+                    4, worker_count(device.kind, threads)
+                ),  # leave cores to recognition
                 intra_threads=threads,
             )
         except (RuntimeError, ValueError) as error:

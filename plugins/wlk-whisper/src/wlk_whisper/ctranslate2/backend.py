@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+    from wlk_frameworks.devices import Device
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def load(
         BackendUnavailable: the device is missing.
 
     """
-    device = choose_device(device)
+    chosen = choose_device(device)
     directory = locate(model, spec=spec, bundled={DIGITS: BUNDLED}, cache_dir=cache_dir)
     if not (directory / "model.bin").is_file():
         raise ModelNotFoundError(
@@ -62,17 +63,19 @@ def load(
             "tokenizer.json preprocessor_config.json"
         )
     checkpoint = Checkpoint.read(directory, name=model)
-    compute_type = choose_compute_type(dtype, device=device, declared=checkpoint.dtype)
+    compute_type = choose_compute_type(dtype, device=chosen.kind, declared=checkpoint.dtype)
     if cpu_threads is None:
         cpu_threads = checkpoint.cpu_threads or 0
     heads = check_files(directory)
-    whisper = _load_model(directory, device, compute_type, cpu_threads)
+    whisper = _load_model(directory, chosen, compute_type, cpu_threads)
     engine = FasterWhisperEngine(whisper, checkpoint, heads)
     logger.info("%s runs in %s on %s", model, whisper.model.compute_type, whisper.model.device)
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 
-def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
+def _load_model(
+    directory: Path, device: Device, compute_type: str, cpu_threads: int
+) -> WhisperModel:
     with _loading:  # the log level belongs to the whole process
         level = ctranslate2.get_log_level()
         # On a processor without float16, the type of most published weights, CTranslate2 takes
@@ -81,10 +84,11 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
         try:
             return WhisperModel(
                 str(directory),
-                device=device,
+                device=device.kind,
+                device_index=device.number or 0,
                 compute_type=compute_type,
                 cpu_threads=cpu_threads,
-                num_workers=worker_count(device, cpu_threads),
+                num_workers=worker_count(device.kind, cpu_threads),
                 local_files_only=True,
             )
         except (RuntimeError, ValueError) as error:

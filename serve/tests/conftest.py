@@ -100,7 +100,7 @@ def serve_digits(
     """
     Run a server in a thread; yield its address and the server, and drain it at the end.
 
-    *digits* is a loaded backend and its spec; the options are `routes` and `listeners`.
+    *digits* is a loaded backend and its spec; the options are `routes`, `listeners` and `tls`.
     """
     from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.app import Server  # noqa: PLC0415 -- most tests need no server
@@ -134,12 +134,14 @@ def serve_digits(
             drain_seconds=0.0,
             listeners=options.get("listeners"),
             on_ready=on_ready,
+            tls=options.get("tls"),
         )
         thread = threading.Thread(target=server.run, args=(sockets,))
         thread.start()
         try:
             assert is_ready.wait(30)
-            yield f"http://127.0.0.1:{ports[0]}/v1", server
+            scheme = "https" if options.get("tls") else "http"
+            yield f"{scheme}://127.0.0.1:{ports[0]}/v1", server
         finally:
             if not application.sessions.is_draining:
                 server.handle_exit(15, None)

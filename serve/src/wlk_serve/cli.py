@@ -106,6 +106,18 @@ def _parse_listens(
     callback=_parse_listens,
     help="Serve a protocol on its own port, such as wyoming=10300.",
 )
+@click.option(
+    "--tls-certificate",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Serve https and wss with this certificate and its chain, in PEM.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Key of the certificate, unless its file has the key too.",
+)
 @_number("--max-sessions", 100, "Maximum number of concurrent sockets and requests.")
 @_number("--max-sessions-per-key", None, "Maximum number of sockets and requests per key at once.")
 @_number("--max-upload-mb", 1000, "Maximum size of an uploaded recording.")
@@ -141,6 +153,8 @@ def serve(
     api_key_env: str | None,
     origins: tuple[str, ...],
     listens: dict[str, int],
+    tls_certificate: str | None,
+    tls_key: str | None,
     max_upload_mb: int,
     drain_seconds: float,
     log_format: str,
@@ -181,10 +195,13 @@ def serve(
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.models.service import loaded_service  # noqa: PLC0415 -- as above
     from wlk_serve.protocols.installed import installed_routes  # noqa: PLC0415 -- as above
-    from wlk_serve.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
+    from wlk_serve.server import DrainingServer, bound_sockets, tls_context  # noqa: PLC0415 -- uvicorn
 
     routes = installed_routes(registry)
     _check_listens(listens, routes)
+    if tls_key and not tls_certificate:
+        raise click.UsageError("--tls-key needs a certificate: --tls-certificate FILE")
+    tls = tls_context(tls_certificate, tls_key) if tls_certificate else None
     chosen_limits = {name: value for name, value in limits.items() if value is not None}
     allowed = Limits(max_upload_bytes=max_upload_mb * _MEGABYTE, **chosen_limits)
     with (
@@ -205,7 +222,8 @@ def serve(
             _favour_the_event_loop()
             url_host = f"[{host}]" if ":" in host else host
             model_name = f"{settings.spec.name}, {service.card.name}"
-            ready = f"ready on http://{url_host}:{bound} ({model_name})"
+            scheme = "http" if tls is None else "https"
+            ready = f"ready on {scheme}://{url_host}:{bound} ({model_name})"
             if log_format == "json":
                 _LOGGER.info("%s", ready)
             else:
@@ -223,6 +241,7 @@ def serve(
             drain_seconds=drain_seconds,
             listeners=listeners,
             on_ready=on_ready,
+            tls=tls,
         ).run(sockets)
     return 0
 

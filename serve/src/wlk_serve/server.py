@@ -10,12 +10,13 @@ import logging
 import os
 import signal
 import socket
+import ssl
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from wlk_core.errors import WLKError
+from wlk_core.errors import OptionError, WLKError
 from wlk_serve.blocking_work import LARGE_MESSAGE, BlockingWork
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class DrainingServer(uvicorn.Server):
     Args:
         listeners: the sockets of protocols without HTTP, by protocol name.
         on_ready: called with the port as soon as connections are accepted.
+        tls: what HTTP and WebSockets are encrypted with; the listeners have no TLS.
 
     """
 
@@ -65,6 +67,7 @@ class DrainingServer(uvicorn.Server):
         drain_seconds: float,
         listeners: Mapping[str, Iterable[socket.socket]] | None = None,
         on_ready: Callable[[int], object],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         config = uvicorn.Config(
             server.app,
@@ -78,6 +81,7 @@ class DrainingServer(uvicorn.Server):
             log_level="error",
             lifespan="off",
             server_header=False,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         super().__init__(config)
         logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
@@ -254,6 +258,20 @@ def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
                 "--port (0 picks a free one)"
             ) from error
         yield sockets
+
+
+def tls_context(certificate: str, key: str | None) -> ssl.SSLContext:
+    """Return the TLS of a server; OptionError unless the files are a certificate and its key."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # Without a password, OpenSSL would ask for that of an encrypted key on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:  # SSLError is one
+        raise OptionError(
+            "expected PEM files of a certificate and of its key without a password, got "
+            f"--tls-certificate {certificate} and --tls-key {key or 'none'}: {error}"
+        ) from error
+    return context
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:

@@ -157,6 +157,40 @@ def test_everything_committed_is_in_a_valid_file(
         assert reason == f"stopped by {signal.Signals(number).name}"
 
 
+FILTER = """
+@hookimpl
+def wlk_text_filters():
+    yield AnnotatorSpec(
+        kind="text-filter", name="late", api=1, summary="waits", load=f"{__name__}:load",
+        options=[Option(name="language")],
+    )
+
+def load(spec, model, **options):
+    from wlk_core.plugins import WorkCounters
+    return SimpleNamespace(
+        replace=lambda tokens, *, is_last: ([], len(tokens) if is_last else 0),
+        reset=lambda: None, close=lambda: None, stats=WorkCounters(),
+    )
+"""
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_words_that_wait_for_a_text_filter_are_written_too(
+    *, command, recording, site, toy_engine, monkeypatch, committed, style
+):
+    """A signal that abandons a recording does not abandon what its model has committed."""
+    site.install("wlk-late", ["late"], FILTER)
+    in_the_engine(toy_engine, monkeypatch, signal.SIGTERM, 9)
+    done = command(
+        *("transcribe", "--no-vad", recording("a.wav", *RECORDING), "--chunk-seconds", "0.5"),
+        *("--format", style, "--filter", "late"),
+    )
+
+    assert done.status == 128 + signal.SIGTERM
+    assert words_of(style, done.out) == committed
+    assert committed
+
+
 def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
     command, recording, toy_engine, monkeypatch
 ):

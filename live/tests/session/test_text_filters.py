@@ -413,11 +413,40 @@ def test_the_cut_into_commits_changes_no_word(text, cuts):
     assert spoken(divided) == list(tokens)
 
 
-@given(text=st.lists(st.sampled_from(["one", "two", "and", "nine,"]), max_size=20))
-def test_word_by_word_is_as_the_whole_clause(text):
+class Glossary(Filter):
+    """Replaces phrases, the longest at the earliest place, and waits while one may go on."""
+
+    def __init__(self, phrases):
+        super().__init__(self.find)
+        self.phrases = phrases
+
+    def find(self, tokens, is_last):
+        """Return the phrases that no later word can make longer."""
+        texts, found, start = [token.text.strip() for token in tokens], [], 0
+        while start < len(texts):
+            rest = texts[start:]
+            if not is_last and any(p[: len(rest)] == rest != p for p in self.phrases):
+                return found, start
+            fitting = [p for p in self.phrases if rest[: len(p)] == p]
+            stop = start + max(map(len, fitting), default=0)
+            if stop > start:
+                found.append(Replacement(start, stop, f" <{'-'.join(rest[: stop - start])}>"))
+            start = max(stop, start + 1)
+        return found, start
+
+
+TEXTS = st.lists(st.sampled_from(["one", "two", "and", "nine,"]), max_size=20)
+FILTERS = st.one_of(
+    st.builds(DigitFilter),
+    st.builds(Glossary, st.lists(st.lists(st.sampled_from(["one", "two", "and"]), min_size=1))),
+)
+
+
+@given(text=TEXTS, text_filter=FILTERS)
+def test_word_by_word_is_as_the_whole_clause(text, text_filter):
     """A consistent filter, shown more words each time, writes what it makes of all at once."""
     tokens = words(" ".join(text))
-    whole, replacements = [], DigitFilter().replace(tokens, is_last=True)[0]
+    whole, replacements = [], text_filter.replace(tokens, is_last=True)[0]
     for index, token in enumerate(tokens):
         starting = [each for each in replacements if each.start == index]
         if starting:
@@ -425,4 +454,4 @@ def test_word_by_word_is_as_the_whole_clause(text):
         elif not any(each.start < index < each.stop for each in replacements):
             whole.append(token.text)
 
-    assert [token.text for token in filtered(DigitFilter(), tokens)[0]] == whole
+    assert [token.text for token in filtered(text_filter, tokens)[0]] == whole

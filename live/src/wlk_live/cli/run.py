@@ -156,6 +156,7 @@ class Run:
                 self._follow(driver)
             except SignalReceived as received:
                 if not self.is_live:
+                    self._report_all(self._session.settle())
                     raise
                 SIGNALS.reset()  # a second signal ends the run within five seconds
                 self.signals.hold()
@@ -172,9 +173,7 @@ class Run:
 
     def _follow(self, driver: Driver) -> None:
         for events in driver.run():
-            with self.reporting:
-                for event in events:
-                    self._report(event)
+            self._report_all(events)
             if not self.outputs:
                 return
 
@@ -199,6 +198,11 @@ class Run:
         self._session.receive(block.audio)
         if self.view.progress is not None:
             self.view.progress.give(self.outcome.file, self._session.audio_time)
+
+    def _report_all(self, events: Sequence[Event]) -> None:
+        with self.reporting:
+            for event in events:
+                self._report(event)
 
     def _report(self, event: Event) -> None:
         self.outcome.add(event)

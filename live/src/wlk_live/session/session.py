@@ -251,6 +251,15 @@ class Session:
             self._worker.end(error)
         return self._take_events()
 
+    def settle(self) -> list[Event]:
+        """
+        Commit the words that wait in text filters; return what happened.
+
+        For an owner that abandons the session.  Must not be called while a step runs.
+        """
+        self._worker.settle()
+        return self._take_events()
+
     def _end_session(self) -> None:
         self.is_over = True
         self._inbox.close()

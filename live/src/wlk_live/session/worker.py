@@ -127,7 +127,7 @@ class Worker:
     def end(self, error: WLKError | None = None) -> None:
         """Report the End, after the final failure if the session ends because of one."""
         self.has_ended = True
-        self._commit((), is_last=True)
+        self.settle()
         if error is not None:
             self.events.append(Failure(error, is_final=True, audio_time=self._inbox.end))
         latency = None
@@ -136,6 +136,10 @@ class Worker:
             latency = LatencySummary(words=len(self._latencies), median=median, p90=p90)
         stats = self._processor.stats
         self.events.append(End(audio_time=self._inbox.end, stats=stats, latency=latency))
+
+    def settle(self) -> None:
+        """Commit the words that wait in text filters."""
+        self._commit((), is_last=True)
 
     def _decode(self, audio: ValidAudio) -> Work:
         self._report_lag()
@@ -179,7 +183,7 @@ class Worker:
     def _flush(self, call: Callable[[], Emission]) -> Work:
         yield from self._drain()
         yield from self._call_processor(call)
-        self._commit((), is_last=True)
+        self.settle()
         self._report_hypothesis()
 
     def _commit_utterance(self) -> Work:

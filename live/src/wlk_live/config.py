@@ -18,15 +18,17 @@ import attrs
 import msgspec
 import platformdirs
 
+from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.languages import find_language
-from wlk_core.options import AUTO, OptionValues, parse_pairs
+from wlk_core.options import AUTO, OptionValues, parse_pairs, resolve_options
+from wlk_core.untrusted import shown
 from wlk_live.whisperlivekit import answered_backend, check_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.backend import Backend
     from wlk_core.registry import Registry
 
 OPTION_VARIABLE = "WLK_OPTION_"  #: prefix of a variable that sets an option
@@ -35,12 +37,13 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The content of config.toml: defaults, "" if not set, and options by backend."""
+    """The content of config.toml: defaults, "" if not set, and options by backend or filter."""
 
     backend: Text = ""
     model: Text = ""
     language: Text = ""
-    options: dict[str, dict[str, Any]] = {}  # each backend checks its own values
+    filters: tuple[Text, ...] = ()
+    options: dict[str, dict[str, Any]] = {}  # each backend or filter checks its own values
 
 
 class _Rank(IntEnum):
@@ -94,7 +97,7 @@ def choose_settings(
     config = read_config()
     chosen_backend = _choose("backend", backend, config)
     name = chosen_backend.value
-    with _errors_from(chosen_backend.origin), answered_backend(name):
+    with errors_from(chosen_backend.origin), answered_backend(name):
         spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
     # A model set with less precedence than the backend was meant for another backend.
@@ -114,7 +117,7 @@ def choose_settings(
     chosen_language = _choose("language", language, config)
     is_detected = chosen_language.value is None or chosen_language.value.lower() == AUTO
     code = None if is_detected else find_language(chosen_language.value, spec.languages)
-    with _errors_from(chosen_language.origin):
+    with errors_from(chosen_language.origin):
         spec.check_language(code)
     return Settings(
         spec=spec, model=chosen_model.value, language=code, options=_resolve(spec, options)
@@ -160,21 +163,33 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
     import tomlkit  # noqa: PLC0415 -- only to write
 
     *tables, name = key.split(".")
-    if not re.fullmatch(r"backend|model|language|options(\.[^.]+){2}", key):
+    if not re.fullmatch(r"backend|model|language|filters|options(\.[^.]+){2}", key):
         raise OptionError(
-            f"unknown configuration key {key}; expected backend, model, language or "
-            "options.BACKEND.OPTION"
+            f"unknown configuration key {key}; expected backend, model, language, filters or "
+            "options.NAME.OPTION"
         )
     path = config_path()
     typed: Any = value
     if tables:
-        spec = registry.spec(tables[1])
-        check_option(spec, name)
-        values = spec.split_options({name: value})
-        typed = (values.backend | values.stream)[name]
+        spec = registry.model_spec(tables[1])
+        if isinstance(spec, BackendSpec):
+            check_option(spec, name)
+            values = spec.split_options({name: value})
+            typed = (values.backend | values.stream)[name]
+        else:
+            declared = [attrs.evolve(option, scope="backend") for option in spec.options]
+            typed = resolve_options(declared, {name: value}, scope="backend", owner=spec.name)[name]
         typed = value if typed is None else typed  # keeps "auto": TOML has no null
     elif not value:
         raise OptionError(f"{key} needs a value; remove the line from {path}")
+    elif key == "filters":
+        typed = [each.strip() for each in value.split(",")]
+        known = [spec.name for spec in registry.offers("text-filter")]
+        if missing := [each for each in typed if each.partition("=")[0] not in known]:
+            raise OptionError(
+                f"filters: no text filter called {shown(missing[0])}; "
+                f"installed: {', '.join(known) or 'none'}"
+            )
     elif key == "backend":
         with answered_backend(value):
             registry.spec(value)
@@ -221,7 +236,7 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
     policy = settings.get("policy", _Setting())
     values: dict[str, Any] = {}
     if policy.value is not None:
-        with _errors_from(policy.origin):
+        with errors_from(policy.origin):
             spec.split_options({"policy": policy.value})
         values["policy"] = policy.value
     chosen_policy = dict(values)
@@ -230,7 +245,7 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
         is_void = bool(policies) and policy.value not in policies and policy.rank < setting.rank
         if name == "policy" or is_void:
             continue
-        with _errors_from(setting.origin):
+        with errors_from(setting.origin):
             check_option(spec, name)
             spec.split_options(chosen_policy | {name: setting.value})
         values[name] = setting.value
@@ -242,7 +257,7 @@ def _origin(*keys: str) -> str:
 
 
 @contextmanager
-def _errors_from(origin: str | None) -> Iterator[None]:
+def errors_from(origin: str | None) -> Iterator[None]:
     """Name *origin* in the errors raised within the context."""
     try:
         yield

@@ -10,6 +10,7 @@ import attrs
 from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 from wlk_core.untrusted import shown
+from wlk_live.config import config_path, errors_from, read_config
 from wlk_live.translator_choice import spoken_language
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.registry import Registry
 
+_NO_FILTER = "none"  # on the command line
+
 
 @attrs.frozen
 class FilterChoice:
@@ -27,11 +30,22 @@ class FilterChoice:
 
     registry: Registry
     options: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    origin: str | None = None  #: where the user chose them, for messages; None for flags
 
     @classmethod
-    def of(cls, registry: Registry, flags: dict[str, Any]) -> Self:
-        """Pop the flags of text filters from *flags*."""
-        chosen: dict[str, dict[str, str]] = {name: {} for name in flags.pop("filters")}
+    def of(cls, registry: Registry, flags: dict[str, Any], *, configured: bool = True) -> Self:
+        """
+        Pop the flags of text filters from *flags*.
+
+        Without such a flag they are those of config.toml if *configured*; `none` stands for none.
+        Options are those of config.toml, unless a flag sets them.
+        """
+        config = read_config()
+        names = flags.pop("filters")
+        origin = f"{config_path()}, key filters" if configured and not names else None
+        names = (names or config.filters) if configured else names
+        names = () if tuple(names) == (_NO_FILTER,) else names
+        chosen = {name: dict(config.options.get(name.partition("=")[0], {})) for name in names}
         filters = {name.partition("=")[0]: options for name, options in chosen.items()}
         for key, value in parse_pairs(flags.pop("filter_pairs")).items():
             name, dot, option = key.partition(".")
@@ -42,7 +56,7 @@ class FilterChoice:
             if name not in filters:
                 raise OptionError(f"--filter-option {key} needs the filter: --filter {name}")
             filters[name][option] = value
-        return cls(registry, chosen)
+        return cls(registry, chosen, origin)
 
     @property
     def specs(self) -> tuple[AnnotatorSpec, ...]:
@@ -65,8 +79,9 @@ class FilterChoice:
 
     def _opened(self, parts: ExitStack, language: str | None) -> Iterator[TextFilter]:
         for name, options in self.options.items():
-            opened: TextFilter = self.registry.load_annotator(
-                "text-filter", name, **{"language": language} | dict(options)
-            )
+            with errors_from(self.origin):
+                opened: TextFilter = self.registry.load_annotator(
+                    "text-filter", name, **{"language": language} | dict(options)
+                )
             parts.enter_context(closing(opened))
             yield opened

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
+from wlk_live.filter_choice import FilterChoice
 
 FILTER = """
 from wlk_conformance.testing.annotators import DigitFilter
@@ -147,6 +148,41 @@ def test_a_wrong_choice_is_reported_in_one_line(arguments, status, message, tran
     assert done.status == status
     assert done.err.count("\n") == 1
     assert all(part in done.err for part in message.split(".*"))
+
+
+def test_the_configuration_chooses_filters(command, transcribe, talk, tmp_path):
+    """Flags replace them, and a flag sets another value of an option."""
+    assert command("config", "set", "filters", "stars, digits").status == 0
+    assert command("config", "set", "options.stars.word", "three").status == 0
+
+    def words(*arguments):
+        return transcribe(talk, *arguments).out.split()
+
+    assert (tmp_path / "wlk" / "config.toml").read_text() == (
+        'filters = ["stars", "digits"]\n\n[options.stars]\nword = "three"\n'
+    )
+    assert words() == ["12", "***"]
+    assert words("--filter", "stars") == ["one", "two", "***"]
+    starred = words("--filter", "stars", "--filter-option", "stars.word=one")
+    assert starred == ["***", "two", "three"]
+    assert words("--filter", "none") == ["one", "two", "three"]
+    unset = {"filters": (), "filter_pairs": ()}
+    assert FilterChoice.of(None, unset, configured=False).options == {}  # as for translations
+
+
+def test_a_mistake_of_the_configuration_names_its_file(command, transcribe, talk, tmp_path):
+    """A filter that is gone, and one that is not set because it is not installed."""
+    path = tmp_path / "wlk" / "config.toml"
+    refused = command("config", "set", "filters", "numbers")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('filters = ["numbers"]\n')
+
+    assert refused.err == (
+        "wlk-core: filters: no text filter called 'numbers'; installed: digits, stars\n"
+    )
+    done = transcribe(talk)
+    assert done.status == 1
+    assert f"{path}, key filters: no text-filter called 'numbers'" in done.err
 
 
 @pytest.mark.parametrize("arguments", [["backends"], ["doctor", "--fast"]])

@@ -46,6 +46,8 @@ class Toys:
             return spec
         raise BackendUnavailable(f"no backend called {name!r}; installed: other, toy")
 
+    model_spec = spec
+
     def specs(self):
         """Return every backend."""
         return (self.other, self.toy)

@@ -188,8 +188,7 @@ def serve(
             "translator_pairs": translator_pairs,
         },
     )
-    filter_flags = {"filters": filters, "filter_pairs": filter_pairs}
-    filter_choice = FilterChoice.of(registry, filter_flags) if filters or filter_pairs else None
+    filter_choice = FilterChoice.of(registry, {"filters": filters, "filter_pairs": filter_pairs})
     admission = Admission.of(keys, origins, is_local=is_local)
 
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette

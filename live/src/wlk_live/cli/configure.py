@@ -47,7 +47,8 @@ def set_(*, key: str, value: str) -> None:
     """
     Set KEY to VALUE in config.toml; the rest of the file stays as it is.
 
-    KEY is backend, model, language or options.BACKEND.OPTION, such as options.NAME.device.
+    KEY is backend, model, language, filters (names of text filters, with commas) or
+    options.NAME.OPTION, of a backend or a text filter.
     """
     changed = set_value(key, value, registry_of())
     echo(f"{key} is {value} in {changed}")

@@ -61,7 +61,7 @@ filter_options = _all(
         "filters",
         metavar="NAME[=MODEL]",
         multiple=True,
-        help="Rewrite text with this plugin; may be repeated.",
+        help="Rewrite text with this plugin, or none; may be repeated.",
     ),
     click.option(
         "--filter-option",
@@ -185,8 +185,9 @@ def choose(
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":
         raise click.UsageError("--task translate and --translate-to cannot be used together")
-    filters = FilterChoice.of(registry, flags)
-    if filters.options and task == "translate":  # whose words are not in the language of the speech
+    # The words of a translation are not in the language of the speech.
+    filters = FilterChoice.of(registry, flags, configured=task != "translate")
+    if filters.options and task == "translate":
         raise click.UsageError("--task translate and --filter cannot be used together")
     # An environment variable, because the frameworks under the backends read it too.
     if offline:

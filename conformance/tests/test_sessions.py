@@ -230,3 +230,16 @@ def test_a_longer_pause_moves_the_words_after_it():
     found = compare(cycle_of(ONE, TWO, pause=2.0), drifted, 0)
     assert found.kind == "differs"
     assert "0.300 s off" in found.message
+
+
+def test_a_session_is_listed_with_the_audio_of_the_streams_that_are_left():
+    """Shrinking drops the calls of other streams, and their audio says nothing about the fault."""
+    tapes = tuple(Tape(tokens=((number, 0, 4),)) for number in range(9))
+    actions = (Action(do="open", stream=7), *[Action(do="drain", stream=7)] * 2)
+    session = GeneratedSession(name="by hand", tapes=tapes, actions=actions)
+
+    assert [line.strip().partition(":")[0] for line in session.listed().splitlines()] == [
+        "audio of stream 7",
+        '{"do"',
+        '{"do"',
+    ]

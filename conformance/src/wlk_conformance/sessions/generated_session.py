@@ -158,8 +158,9 @@ class GeneratedSession(
             raise OptionError(reason) from None
 
     def listed(self) -> str:
-        """Return a line for each tape and call; equal calls in a row share one."""
-        lines = [f"tape {number}: {_line(tape)}" for number, tape in enumerate(self.tapes)]
+        """Return a line for each stream that is used, and each call; equal calls share one."""
+        used = sorted({action.stream for action in self.actions})
+        lines = [f"audio of stream {number}: {_line(self.tapes[number])}" for number in used]
         lines += [f"vocabulary: {self.vocabulary}"] if self.vocabulary else []
         lines += [f"habits: {self.habits}"] if self.habits else []
         for call, equal in groupby(map(_line, self.actions)):

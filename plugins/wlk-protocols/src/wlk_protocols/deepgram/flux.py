@@ -177,7 +177,8 @@ class FluxProtocol:
         if self._audio.open_segment is None:
             self._change_options()
         success = self._message("ConfigureSuccess", **self._next_query.record())
-        return [success, *self._warnings(["numerals"] if fields.numerals else [])]
+        ignored = {"numerals"}.intersection(self._next_query.ignored)
+        return [success, *self._warnings(ignored if fields.numerals else ())]
 
     def _is_near(self, time: float) -> bool:
         """Return whether the silence before *time* still lasts, as far as the client has sent."""

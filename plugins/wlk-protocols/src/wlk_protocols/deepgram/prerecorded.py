@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wlk_live.captions.segments import segments_with_tokens
+from wlk_protocols.deepgram.formatting import formatting_filters
 from wlk_protocols.deepgram.messages import channel_record, metadata_fields, rounded
 from wlk_protocols.deepgram.query import (
     ignored_fields,
@@ -62,6 +63,7 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         model=card.name,
         language=None if detects_language else requested_language(query, card),
         keyterms=terms_of(query, card),
+        filters=formatting_filters(query, card)[0],
         response_format="diarized_json" if has_speakers else "json",
     )
     return request, answer

@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
+from wlk_protocols.deepgram.formatting import FIELDS, formatting_filters
 from wlk_protocols.fields import (
     HANG_OVER_SHARE,
     MIN_PAUSE,
@@ -52,7 +53,7 @@ _COMMON = {
     "channels",
     "keyterm",
 }
-_SPOKEN = {*_COMMON, "multichannel", "language", "keywords", "diarize", "punctuate", "smart_format"}
+_SPOKEN = {*_COMMON, "multichannel", "language", "keywords", "diarize", "punctuate"}
 _DOORS: dict[Door, set[str]] = {
     "listen": {*_SPOKEN, "interim_results", "endpointing", "utterance_end_ms", "vad_events"},
     "flux": {*_COMMON, *_THRESHOLDS, "language_hint"},
@@ -66,7 +67,7 @@ class Configure(msgspec.Struct):
     thresholds: dict[str, int | float | str | None] | None = None
     keyterms: list[str] | str | None = None
     language_hints: list[str] | str | None = None
-    numerals: msgspec.Raw = msgspec.Raw(b"")
+    numerals: bool | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +83,7 @@ class ListenQuery:
         utterance_end: seconds after the last word until UtteranceEnd; None to send none.
         has_speakers: whether words have speakers.
         is_webm: whether the audio is WebM.
-        ignored: the names of other fields, such as those for formatting.
+        ignored: the names of fields that this server does not fulfil.
 
     """
 
@@ -198,6 +199,8 @@ class FluxQuery:
             values = getattr(message, field)
             if values is not None:
                 changes[name] = [values] if isinstance(values, str) else values
+        if message.numerals is not None:
+            changes["numerals"] = [str(message.numerals).lower()]
         kept = [item for item in self.fields.multi_items() if item[0] not in changes]
         new = [(name, value) for name, values in changes.items() for value in values]
         return FluxQuery.parse(QueryParams([*kept, *new]), self.card)
@@ -244,6 +247,7 @@ def _options(query: QueryParams, card: ModelCard, silence: float | None) -> Stre
         language=requested_language(query, card),
         keyterms=terms_of(query, card),
         gate=None if silence is None else gate_of(silence),
+        filters=formatting_filters(query, card)[0],
     )
 
 
@@ -273,7 +277,7 @@ def terms_of(query: QueryParams, card: ModelCard) -> str | None:
 
 def ignored_fields(query: QueryParams, card: ModelCard, door: Door) -> tuple[str, ...]:
     """Return the names of the fields that request what *door* or this server does not have."""
-    known = _DOORS[door]
+    known = _DOORS[door] | (FIELDS - formatting_filters(query, card)[1])
     if card.speaker_delay is None:
         known = known - {"diarize"}
     if not card.takes("keyterms"):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wlk_core.plugins import Step
+
 GRIDS = [
     FrameGrid(frame_samples=10),
     FrameGrid(frame_samples=10, chunk_frames=3, max_call_frames=7, has_few_shapes=True),
@@ -34,6 +36,12 @@ class State:
     nbytes: int = 8
 
 
+class Emitted(int):
+    """The number of a frame, and the sum of the audio that it was decoded from."""
+
+    loudness = 0.0
+
+
 @attrs.define
 class Model:
     """A model that emits the numbers of its frames, and keeps the audio that it reads."""
@@ -45,7 +53,7 @@ class Model:
 
     def __call__(
         self, audio: NDArray[np.float32], state: Any, *, first_frame: int
-    ) -> tuple[Sequence[int], State, WorkCounters]:
+    ) -> tuple[Sequence[Emitted], State, WorkCounters]:
         """Decode the frames of *audio*."""
         if self.failures:
             self.failures -= 1
@@ -56,12 +64,12 @@ class Model:
         assert rest == 0
         assert (state.frames if state else grid.first_frame) == first_frame
         self.calls.append((first_frame, count))
-        for index in range(count):
+        tokens = [Emitted(first_frame + index) for index in range(count)]
+        for index, token in enumerate(tokens):
             start = index * grid.frame_samples
             self.frames.append(audio[start : start + grid.frame_samples + margins].copy())
-        end = first_frame + count
-        work = WorkCounters(decoder_positions=count)
-        return list(range(first_frame, end)), State(end), work
+            token.loudness = float(self.frames[-1].sum())
+        return tokens, State(first_frame + count), WorkCounters(decoder_positions=count)
 
 
 @attrs.define
@@ -78,21 +86,26 @@ class Numbers:
         """Begin an utterance."""
         self.hypothesis = ()
 
-    def is_emitting(self, tokens: Sequence[int]) -> bool:
+    def is_emitting(self, tokens: Sequence[Emitted]) -> bool:
         """Return whether the last frame is one in which a word goes on."""
         return tokens[-1] < self.emits_until
 
     def push(
-        self, tokens: Sequence[int], audio: NDArray[np.float32], *, end_frame: int, is_last: bool
+        self,
+        tokens: Sequence[Emitted],
+        audio: NDArray[np.float32],
+        *,
+        end_frame: int,
+        is_last: bool,
     ) -> list[Word]:
-        """Return a word for each frame."""
+        """Return a word for each frame, which ends later the louder its audio is."""
         del is_last
         self.audio.append(audio.copy())
         assert list(tokens[-1:]) in ([], [end_frame - 1])
-        return [Word(0.0, 0.0, str(token)) for token in tokens]
+        return [Word(0.0, token.loudness, str(int(token))) for token in tokens]
 
 
-def run(recognizer: GridRecognizer[int], *, is_last: bool = False) -> list[str]:
+def run(recognizer: GridRecognizer[Emitted], *, is_last: bool = False) -> list[str]:
     """Run all steps, repeating those that fail; return the text of the committed words."""
     texts: list[str] = []
     while True:
@@ -142,6 +155,116 @@ def test_every_frame_is_decoded_once_however_the_audio_was_cut(
     assert np.concatenate([*words.audio, audio[:0]]).tolist() == audio.tolist()
     assert (recognizer.work.decoder_positions or 0) == count
     assert recognizer.step(is_last=True) is None
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(
+    pieces=st.lists(st.tuples(st.integers(0, 60), st.booleans()), min_size=1, max_size=8),
+    emits_until=st.integers(0, 9),
+    grid=st.sampled_from([*GRIDS, attrs.evolve(GRIDS[2], max_extra_frames=5)]),
+)
+def test_a_prepared_flush_is_that_flush(
+    pieces: list[tuple[int, bool]], emits_until: int, grid: FrameGrid
+) -> None:
+    """Wherever flushes are prepared, in vain or not, steps and audio are those without them."""
+    steps: list[list[Step | None]] = []
+    audio: list[list[NDArray[np.float32]]] = []
+    for prepares in (False, True):
+        words = Numbers(emits_until)
+        recognizer = GridRecognizer(Model(grid), words, grid)
+        steps.append([])
+        for samples, is_end in [*pieces, (30, True)]:
+            recognizer.feed(np.ones(samples, dtype=np.float32))
+            if prepares:
+                recognizer.prepare_flush()  # a step that is due makes it useless
+            while (step := recognizer.step(is_last=False)) is not None:
+                steps[-1].append(step)
+            if prepares:
+                recognizer.prepare_flush()
+            if is_end:
+                steps[-1].append(recognizer.step(is_last=True))
+                recognizer.start_utterance("")
+        audio.append(words.audio)
+
+    assert steps[1] == steps[0]
+    assert [each.tolist() for each in audio[1]] == [each.tolist() for each in audio[0]]
+
+
+def test_a_prepared_flush_runs_the_model_once_and_before_it() -> None:
+    """Its answer is counted when it is made, held beside the state, and shown by the flush only."""
+    grid = GRIDS[2]
+    model = Model(grid)
+    recognizer = GridRecognizer(model, Numbers(), grid)
+    recognizer.feed(np.ones(95, dtype=np.float32))
+    run(recognizer)
+    before, frames = recognizer.state_bytes, recognizer.work.decoder_positions
+
+    recognizer.prepare_flush()
+    recognizer.prepare_flush()
+    calls = len(model.calls)
+    prepared = recognizer.state_bytes
+    texts = run(recognizer, is_last=True)
+
+    assert prepared == before + State(0).nbytes
+    assert len(model.calls) == calls
+    assert frames is not None
+    assert recognizer.work.decoder_positions == frames + len(texts)
+
+
+def test_audio_after_a_prepared_flush_is_decoded_as_if_none_had_been() -> None:
+    """The answer is dropped with its state; the work stays counted."""
+    grid = GRIDS[2]
+    model = Model(grid)
+    recognizer = GridRecognizer(model, Numbers(), grid)
+    recognizer.feed(np.ones(95, dtype=np.float32))
+    run(recognizer)
+    recognizer.prepare_flush()
+    first_frame, in_vain = model.calls[-1]
+    recognizer.feed(np.ones(5, dtype=np.float32))
+    texts = run(recognizer, is_last=True)
+
+    assert texts[0] == str(first_frame)
+    assert recognizer.work.decoder_positions == sum(frames for _, frames in model.calls)
+    assert in_vain > 0
+
+
+def test_nothing_is_prepared_without_audio_or_after_the_flush() -> None:
+    """A pause costs nothing, however often a flush is prepared in it."""
+    grid = GRIDS[2]
+    model = Model(grid)
+    recognizer = GridRecognizer(model, Numbers(), grid)
+    recognizer.prepare_flush()
+    assert model.calls == []
+
+    recognizer.feed(np.ones(95, dtype=np.float32))
+    run(recognizer, is_last=True)
+    calls = len(model.calls)
+    recognizer.prepare_flush()
+
+    assert len(model.calls) == calls
+
+
+def test_words_that_cannot_be_read_are_decoded_anew_by_the_retry() -> None:
+    """A prepared answer is used once, so that an answer that is wrong breaks no stream."""
+
+    class Unreadable(Numbers):
+        failures = 1
+
+        def push(self, *arguments: Any, **options: Any) -> list[Word]:
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError("not a word")
+            return super().push(*arguments, **options)
+
+    grid = GRIDS[0]
+    model = Model(grid)
+    recognizer = GridRecognizer(model, Unreadable(), grid)
+    recognizer.feed(np.ones(5, dtype=np.float32))
+    recognizer.prepare_flush()
+    texts = run(recognizer, is_last=True)
+
+    assert texts == ["0"]
+    assert len(model.calls) == 2
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=IDS)

@@ -123,6 +123,16 @@ class FrameWords(Protocol[T_contra]):
         ...
 
 
+@attrs.frozen
+class _Answer(Generic[T]):
+    """What the engine made of the frames up to `end`."""
+
+    tokens: Sequence[T]
+    state: Any
+    work: WorkCounters
+    end: int
+
+
 class GridRecognizer(Generic[T]):
     """
     A Recognizer for a model that decodes the frames of a grid, each of them once.
@@ -131,7 +141,13 @@ class GridRecognizer(Generic[T]):
     arrives.  A call of `step` decodes the complete chunks.  A complete utterance is padded with
     silence until all of its text is emitted.  That takes a single step: if audio were inserted
     between two, padding decoded so far would become a pause in the utterance.
+
+    A flush is prepared by that very step, whose answer is kept instead of committed: an engine
+    leaves the state that it is given as it is, so audio that comes after all goes on from there.
     """
+
+    # The rest of the utterance, if a flush was prepared and no audio came since.
+    _prepared: _Answer[T] | None
 
     def __init__(self, decode: FrameDecoder[T], words: FrameWords[T], grid: FrameGrid) -> None:
         self._decode = decode
@@ -158,12 +174,21 @@ class GridRecognizer(Generic[T]):
     @property
     def state_bytes(self) -> int:
         """Bytes of audio and of the model's state held."""
-        state = 0 if self._state is None else int(self._state.nbytes)
-        return self._buffer.nbytes + self._words.nbytes + state
+        prepared = None if self._prepared is None else self._prepared.state
+        states = sum(int(state.nbytes) for state in (self._state, prepared) if state is not None)
+        return self._buffer.nbytes + self._words.nbytes + states
 
     def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the audio to be decoded."""
+        """Append float32[n] to the audio to be decoded, which makes a prepared flush useless."""
         self._buffer.append(audio)
+        self._prepared = None
+
+    def prepare_flush(self) -> None:
+        """Decode the rest of the utterance, and keep the answer for the last step of a flush."""
+        if self._prepared is None and self._buffer.end:
+            rest = self._decode_rest()
+            self._work += rest.work
+            self._prepared = attrs.evolve(rest, work=WorkCounters())
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode the complete chunks; if there are none and *is_last*, the rest of the audio."""
@@ -173,11 +198,12 @@ class GridRecognizer(Generic[T]):
         complete = (self._buffer.end - grid.after_samples) // grid.frame_samples
         chunks = min((complete - self._frame) // grid.chunk_frames, grid.call_chunks)
         if chunks <= 0:
-            return self._decode_rest() if is_last else None
+            return self._commit_rest() if is_last else None
         if grid.has_few_shapes:
             chunks = 1 << (chunks.bit_length() - 1)
         end = self._frame + chunks * grid.chunk_frames
-        return self._commit(*self._decode_frames(self._frame, end, self._state), end=end)
+        tokens, state, work = self._decode_frames(self._frame, end, self._state)
+        return self._commit(_Answer(tokens, state, work, end), is_last=False)
 
     def start_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; the model takes no text before it."""
@@ -187,13 +213,19 @@ class GridRecognizer(Generic[T]):
         self._state: Any = None
         self._frame = self._grid.first_frame  # the next to decode
         self._is_padded = False
+        self._prepared = None
 
     def close(self) -> None:
         """Release audio, text and the model's state."""
         self.start_utterance("")
 
-    def _decode_rest(self) -> Step:
-        """Decode the rest of a complete utterance, and silence after it; all of it or nothing."""
+    def _commit_rest(self) -> Step:
+        # Taken, so that the engine is called again if the words of its answer cannot be read.
+        rest, self._prepared = self._prepared, None
+        return self._commit(rest or self._decode_rest(), is_last=True)
+
+    def _decode_rest(self) -> _Answer[T]:
+        """Decode the rest of a complete utterance, and silence after it; change nothing."""
         grid = self._grid
         start, state = self._frame, self._state
         frames = math.ceil(self._buffer.end / grid.frame_samples) + grid.tail_frames
@@ -210,7 +242,7 @@ class GridRecognizer(Generic[T]):
             start = call_end
             if start == end and end < latest_end and self._words.is_emitting(tokens):
                 end += grid.chunk_frames
-        return self._commit(tokens, state, total, end=end, is_last=True)
+        return _Answer(tokens, state, total, end)
 
     def _decode_frames(
         self, start: int, end: int, state: Any
@@ -225,23 +257,16 @@ class GridRecognizer(Generic[T]):
             audio[first - first_sample : last - first_sample] = self._buffer.view(first, last)
         return self._decode(audio, state, first_frame=start)
 
-    def _commit(
-        self,
-        tokens: Sequence[T],
-        state: Any,
-        work: WorkCounters,
-        *,
-        end: int,
-        is_last: bool = False,
-    ) -> Step:
-        """Adopt the engine's answer up to frame *end*; nothing changes until all has been read."""
-        grid, buffer = self._grid, self._buffer
+    def _commit(self, answer: _Answer[T], *, is_last: bool) -> Step:
+        """Adopt an answer of the engine; nothing changes until all of it has been read."""
+        grid, buffer, end = self._grid, self._buffer, answer.end
         first = max(0, self._frame * grid.frame_samples)
         consumed = min(max(0, end * grid.frame_samples), buffer.end)
         words = self._words.push(
-            tokens, buffer.view(first, consumed), end_frame=end, is_last=is_last
+            answer.tokens, buffer.view(first, consumed), end_frame=end, is_last=is_last
         )
-        self._work += work
-        self._state, self._frame, self._is_padded = state, end, is_last
+        self._work += answer.work
+        self._state, self._frame, self._is_padded = answer.state, end, is_last
+        self._prepared = None
         buffer.trim(min(max(0, end * grid.frame_samples - grid.before_samples), buffer.end))
         return Step(committed=tuple(words), consumed_samples=consumed)

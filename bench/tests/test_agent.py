@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from contextlib import asynccontextmanager
 import json
 import selectors
@@ -124,6 +125,20 @@ def flux(text, event):
     return {"type": "TurnInfo", "event": event, "transcript": text}
 
 
+def vllm(kind, text):
+    """Return an event of vLLM's realtime API."""
+    return {"type": f"transcription.{kind}", "delta" if kind == "delta" else "text": text}
+
+
+def state(*lines, buffer=""):
+    """Return a state of whisperlivekit, with a silence after each line but the last."""
+    records = [{"speaker": 1, "text": text} for text in lines]
+    silence = {"speaker": -2, "text": ""}
+    between = [each for record in records for each in (record, silence)][:-1]
+    return {"status": "active_transcription", "lines": between, "buffer_transcription": buffer}
+
+
+CONFIG = {"type": "config", "useAudioWorklet": True, "mode": "full"}
 SCRIPTS = {
     "openai-realtime": [
         (1.2, openai("a", "delta", "one")),
@@ -144,13 +159,31 @@ SCRIPTS = {
         (1.8, flux("one two", "EndOfTurn")),
         (4.5, flux("free", "EndOfTurn")),
     ],
+    "vllm": [
+        (0.1, {"type": "session.created"}),
+        (1.2, vllm("delta", "one")),
+        (1.6, vllm("delta", " two")),
+        (1.8, vllm("done", "one two")),
+        (4.5, vllm("done", "free")),
+    ],
+    "whisperlivekit": [
+        (0.1, CONFIG),
+        (0.2, state()),
+        (1.2, state(buffer="one")),
+        (1.6, state(buffer="one two")),
+        (1.8, state("one two")),
+        (4.5, state("one two", "free")),
+        (4.6, {"type": "ready_to_stop"}),
+    ],
 }
+SETTINGS = {"vllm": SessionSettings(model="m", commit_seconds=0.2)}
 
 
 def latencies_of(conversation, socket, protocol, settings=None):
     """Speak to a scripted server; return the latencies of the sentences."""
-    client = PROTOCOLS[protocol](settings or SessionSettings())
-    heard = run(speak(conversation, client, socket.opened, "ws://server"))
+    settings = settings or SETTINGS.get(protocol, SessionSettings())
+    client, commit = PROTOCOLS[protocol](settings), settings.commit_seconds
+    heard = run(speak(conversation, client, socket.opened, "ws://server", commit_seconds=commit))
     return sentence_latencies(conversation, heard, normaliser_name="basic"), heard
 
 
@@ -169,22 +202,21 @@ def test_latencies_count_from_the_end_of_a_sentence(conversation, protocol):
 
 
 def test_all_audio_is_sent_in_real_time(conversation):
-    """Deepgram gets every sample as 16 bits, and OpenAI half as many again."""
-    sizes = []
-    for protocol in ("deepgram", "openai-realtime"):
-        socket = FakeSocket(SCRIPTS[protocol])
+    """Every server gets every sample as 16 bits, and OpenAI half as many again."""
+    sizes = {}
+    for protocol, script in SCRIPTS.items():
+        socket = FakeSocket(script)
         latencies_of(conversation, socket, protocol)
-        sizes.append(
-            sum(
-                len(message) / 2
-                if isinstance(message, bytes)
-                else len(json.loads(message).get("audio", "")) * 3 / 8
-                for message in socket.sent
-            )
+        sizes[protocol] = sum(
+            len(message)
+            if isinstance(message, bytes)
+            else len(base64.b64decode(json.loads(message).get("audio", "")))
+            for message in socket.sent
         )
 
-    assert sizes[0] == len(conversation.audio)
-    assert sizes[1] == pytest.approx(1.5 * len(conversation.audio), abs=2)
+    expected = dict.fromkeys(SCRIPTS, 2 * len(conversation.audio))
+    assert sizes.pop("openai-realtime") == pytest.approx(3 * len(conversation.audio), abs=4)
+    assert sizes == {name: size for name, size in expected.items() if name in sizes}
 
 
 def test_a_split_sentence_is_final_with_its_last_segment(conversation):
@@ -250,12 +282,116 @@ def test_settings_are_sent_as_each_protocol_has_them(conversation):
     assert "transcription" not in plain
 
 
-def test_a_setting_that_a_protocol_does_not_have_is_refused(capsys):
-    """Nothing is measured with another setting than the one asked for."""
-    arguments = ["agent", "ws://server", "--protocol", "deepgram-flux", "--silence", "0.2"]
+COMMITS = {
+    "openai-realtime": {"type": "input_audio_buffer.commit"},
+    "deepgram": {"type": "Finalize"},
+    "deepgram-flux": {"type": "ForceEndTurn"},
+    "vllm": {"type": "input_audio_buffer.commit", "final": True},
+}
 
-    assert run_command(arguments) == 1
-    assert "expected no --language and no --silence with deepgram-flux" in capsys.readouterr().err
+
+@pytest.mark.parametrize("protocol", COMMITS)
+def test_a_client_ends_each_utterance_when_it_was_told_to(conversation, protocol):
+    """The commit follows the chunk that ends 0.2 s after the sentence; a figure counts from it."""
+    settings = SessionSettings(model="m", commit_seconds=0.2)
+    socket = FakeSocket(SCRIPTS[protocol])
+    (first, second), heard = latencies_of(conversation, socket, protocol, settings)
+    texts = [json.loads(message) for message in socket.sent if isinstance(message, str)]
+
+    assert heard.commits == pytest.approx([1.7, 4.3])
+    assert first.after_commit == pytest.approx(0.1)
+    assert second.after_commit == pytest.approx(0.2)
+    # vLLM's client ends the last transcription too.
+    assert texts.count(COMMITS[protocol]) == 2 + (protocol == "vllm")
+
+
+def test_a_client_of_openai_that_commits_has_a_detector_only_if_a_silence_is_given(conversation):
+    """Then a commit comes into a pause that the server has noticed."""
+    detectors = []
+    for silence in (None, 5.0):
+        settings = SessionSettings(commit_seconds=0.2, silence_seconds=silence)
+        socket = FakeSocket(SCRIPTS["openai-realtime"])
+        latencies_of(conversation, socket, "openai-realtime", settings)
+        update = json.loads(socket.sent[0])["session"]
+        detectors.append(update["audio"]["input"]["turn_detection"])
+
+    assert detectors == [None, {"type": "server_vad", "silence_duration_ms": 5000}]
+
+
+def test_a_transcription_of_vllm_begins_after_the_one_before_is_done(conversation):
+    """Its server ignores a start while it transcribes, and audio outside of a transcription."""
+    socket = FakeSocket(SCRIPTS["vllm"])
+    latencies_of(conversation, socket, "vllm")
+    appends = {"input_audio_buffer.append": "audio"}
+    sent = [json.loads(message) for message in socket.sent]
+    kinds = [appends.get(m["type"], "end" if m.get("final") else m["type"]) for m in sent]
+    start = "input_audio_buffer.commit"
+    order = [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]
+
+    assert socket.address == "ws://server/v1/realtime"
+    assert sent[0] == {"type": "session.update", "model": "m"}
+    # The audio before the second start is that of the 0.1 s until the server answered.
+    once = ["audio", "end", "audio", start]
+    assert order == ["session.update", start, *once, *once, "audio", "end"]
+
+
+def test_a_line_of_whisperlivekit_is_final_word_by_word(conversation):
+    """Lines that the server no longer sends do not come again, and rewritten ones do not hide."""
+    script = [
+        (0.1, CONFIG),
+        (0.2, state("old", "one")),
+        (1.6, state("one two")),
+        (1.7, state()),
+        (1.8, state("one too", buffer="hm")),
+        (4.5, state("one too", "three")),
+    ]
+    _, heard = latencies_of(conversation, FakeSocket(script), "whisperlivekit")
+    finals = [timed.answer.text for timed in heard.answers if timed.answer.is_final]
+
+    assert finals == ["old one", "two", "too", "three"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message", "expected"),
+    [
+        ("vllm", {"type": "error", "error": "no model m"}, "refused: no model m"),
+        ("whisperlivekit", {**state(), "error": "FFmpeg failed"}, "refused: FFmpeg failed"),
+        ("whisperlivekit", {**CONFIG, "useAudioWorklet": False}, "start it with --pcm-input"),
+    ],
+    ids=["vllm", "whisperlivekit", "webm"],
+)
+def test_an_error_is_read_in_the_form_of_each_protocol(conversation, protocol, message, expected):
+    """It ends the measurement with the server's own words, or with what helps."""
+    with pytest.raises(RefusedSession, match=expected):
+        latencies_of(conversation, FakeSocket([(0.5, message)]), protocol)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "message"),
+    [
+        (
+            "deepgram-flux",
+            ["--silence", "0.2"],
+            "no --language and no --silence with deepgram-flux",
+        ),
+        ("vllm", ["--language", "en"], "no --language and no --silence with vllm"),
+        ("vllm", ["--model", "m"], "expected --model NAME and --commit SECONDS with vllm"),
+        ("whisperlivekit", ["--commit", "0.2"], "no --silence and no --commit with whisperlivekit"),
+    ],
+    ids=["flux", "vllm", "vllm needs", "whisperlivekit"],
+)
+def test_a_setting_that_a_protocol_does_not_have_is_refused(protocol, options, message, capsys):
+    """Nothing is measured with another setting than the one asked for."""
+    assert run_command(["agent", "ws://server", "--protocol", protocol, *options]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_commit_after_the_next_sentence_began_is_refused(capsys):
+    """It would cut that sentence."""
+    arguments = ["agent", "ws://server", "--protocol", "deepgram", "--gap", "1", "--commit", "1"]
+
+    assert run_command(arguments) == 2
+    assert "expected less than the gap of 1 s" in capsys.readouterr().err
 
 
 def test_sessions_speak_together_and_begin_one_after_another(conversation):
@@ -289,6 +425,15 @@ def test_speech_without_word_times_ends_where_silero_detects_its_end():
     assert found.end - LEAD_SECONDS == pytest.approx(clip.words[-1].end, abs=0.15)
     assert found.start - LEAD_SECONDS == pytest.approx(clip.words[0].start, abs=0.15)
     assert given.end == LEAD_SECONDS + 2.5
+
+
+def test_a_given_end_is_more_exact_than_that_of_the_last_word():
+    """A synthesiser knows when its speech ends; the times of words are often an alignment's."""
+    sample = attrs.evolve(sentence("one two", 0.9), ends=(0.8,))
+    (found,) = compose([sample], gap_seconds=1.0).sentences
+
+    assert found.start == LEAD_SECONDS + 0.1
+    assert found.end == LEAD_SECONDS + 0.8
 
 
 @pytest.mark.parametrize(

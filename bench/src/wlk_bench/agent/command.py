@@ -31,6 +31,8 @@ _MILLI = 1000.0
 @click.option("--language", help="Language code that the client names.")
 @click.option("--silence", "silence_seconds", type=FiniteRange(0.01, 60),
               help="Seconds of silence that end an utterance; else the server's.")  # fmt: skip
+@click.option("--commit", "commit_seconds", type=FiniteRange(0, 60),
+              help="Seconds after a sentence at which the client ends the utterance.")  # fmt: skip
 @click.option("--data", default="digits", show_default=True, metavar="NAME",
               help="Sentences; see wlk-bench run.")  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1),
@@ -72,6 +74,11 @@ def agent(
     from wlk_bench.environment import describe_platform, detect_versions  # noqa: PLC0415
 
     kind = PROTOCOLS[protocol]
+    commit_seconds = wanted["commit_seconds"]
+    if commit_seconds is not None and commit_seconds >= gap_seconds:
+        raise click.BadParameter(
+            f"expected less than the gap of {gap_seconds:g} s", param_hint="--commit"
+        )
     settings = SessionSettings(**wanted)
     kind(settings)  # a setting that the protocol does not have is refused at once
     headers = {"Authorization": f"{kind.key_scheme} {_key(key_variable)}"} if key_variable else {}
@@ -87,6 +94,7 @@ def agent(
         lambda: kind(settings),
         lambda address: connect(address, additional_headers=headers, compression=None),
         url.rstrip("/"),
+        commit_seconds=commit_seconds,
     )
     try:
         heard = asyncio.run(speaking)
@@ -137,6 +145,7 @@ def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for label, name in (
         ("end of speech to last final", "final"),
         ("end of speech to first final after it", "first_final"),
+        ("commit to last final", "after_commit"),
         ("start of speech to first text", "first_partial"),
         ("end of a word to first text with it", "word"),
         ("chunks sent late by", "lateness"),

@@ -48,8 +48,8 @@ def compose(samples: Sequence[Sample], *, gap_seconds: float) -> Conversation:
     """
     Return *samples* one after the other, with *gap_seconds* of zeros after each.
 
-    A sample without word times begins and ends with its speech, as Silero detects it, unless its
-    `ends` has the end.
+    A sample begins and ends with its words, and without their times with its speech, as Silero
+    detects it; if it has `ends`, it ends with the last of them.
 
     Raises:
         DataError: a sample has no text or no speech.
@@ -85,6 +85,12 @@ def compose(samples: Sequence[Sample], *, gap_seconds: float) -> Conversation:
 def _span(sample: Sample, audio: NDArray[np.float32]) -> tuple[float, float]:
     if not sample.reference.text.strip():
         raise DataError(f'expected "text" of {sample.id}, got none; a sentence needs its words')
+    start, end = _speech_span(sample, audio)
+    return start, sample.ends[-1] if sample.ends else end
+
+
+def _speech_span(sample: Sample, audio: NDArray[np.float32]) -> tuple[float, float]:
+    """Return the start of the first word and the end of the last one."""
     if words := sample.reference.words:
         return words[0].start, words[-1].end
     detector = SileroDetector()
@@ -97,4 +103,4 @@ def _span(sample: Sample, audio: NDArray[np.float32]) -> tuple[float, float]:
             "times to its line, or leave the recording out"
         )
     first, last = spoken[[0, -1]] * size / SAMPLE_RATE
-    return float(first), sample.ends[-1] if sample.ends else float(last + size / SAMPLE_RATE)
+    return float(first), float(last + size / SAMPLE_RATE)

@@ -29,6 +29,7 @@ class SentenceLatency:
         id: the recording.
         final: from its end to the last final segment with a word of it.
         first_final: from its end to the first such segment that arrives after the end.
+        after_commit: from the client's commit, if it sends any, to the last final segment.
         first_partial: from its start to the first text, final or not.
         words: for each word with a time, from its end to the first text, final or not, with it.
         segments: the number of final segments with a word of it.
@@ -39,6 +40,7 @@ class SentenceLatency:
     id: str
     final: float | None
     first_final: float | None
+    after_commit: float | None
     first_partial: float | None
     words: tuple[float, ...]
     segments: int
@@ -86,6 +88,7 @@ def sentence_latencies(
                 id=sentence.id,
                 final=max(times) - sentence.end if times else None,
                 first_final=min(after) - sentence.end if after else None,
+                after_commit=max(times) - heard.commits[index] if times and heard.commits else None,
                 first_partial=_first_partial(sentence, heard.answers),
                 words=tuple(
                     first_shown[first_of[index] + n] - word.end
@@ -114,6 +117,7 @@ def summarise_latencies(
         "split": sum(latency.segments > 1 for latency in latencies),
         "final": _percentiles(latency.final for latency in latencies),
         "first_final": _percentiles(latency.first_final for latency in latencies),
+        "after_commit": _percentiles(latency.after_commit for latency in latencies),
         "first_partial": _percentiles(latency.first_partial for latency in latencies),
         "word": _percentiles(time for latency in latencies for time in latency.words),
         "lateness": _percentiles(lateness),

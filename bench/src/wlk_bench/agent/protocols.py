@@ -29,6 +29,8 @@ class SessionSettings:
     model: str | None = None
     language: str | None = None
     silence_seconds: float | None = None  #: after which an utterance ends
+    #: After the end of a sentence, when the client ends the utterance; None: only the server does.
+    commit_seconds: float | None = None
 
 
 @attrs.frozen
@@ -53,11 +55,15 @@ class Client(Protocol):
         """Yield the messages before the audio."""
         ...
 
-    def audio(self, samples: NDArray[np.float32]) -> str | bytes:
-        """Return the message that sends *samples* at `rate`."""
+    def audio(self, samples: NDArray[np.float32]) -> Iterator[str | bytes]:
+        """Yield the messages that send *samples* at `rate`."""
         ...
 
-    def closing(self) -> Iterator[str]:
+    def commit(self) -> Iterator[str]:
+        """Yield the messages that end an utterance, if the settings want that of the client."""
+        ...
+
+    def closing(self) -> Iterator[str | bytes]:
         """Yield the messages after the audio."""
         ...
 
@@ -74,6 +80,11 @@ class Client(Protocol):
 
 def _pcm(samples: NDArray[np.float32]) -> bytes:
     return (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes()
+
+
+def _append(samples: NDArray[np.float32]) -> str:
+    data = base64.b64encode(_pcm(samples)).decode()
+    return json.dumps({"type": "input_audio_buffer.append", "audio": data})
 
 
 class OpenAIRealtime:
@@ -96,20 +107,24 @@ class OpenAIRealtime:
         detection: dict[str, Any] = {"type": "server_vad"}
         if settings.silence_seconds is not None:
             detection["silence_duration_ms"] = round(1000 * settings.silence_seconds)
+        only_commits = settings.silence_seconds is None and settings.commit_seconds is not None
         transcription = {"model": settings.model, "language": settings.language}
         given = {key: value for key, value in transcription.items() if value is not None}
         audio = {
             "format": {"type": "audio/pcm", "rate": self.rate},
-            "turn_detection": detection,
+            "turn_detection": None if only_commits else detection,
             **({"transcription": given} if given else {}),
         }
         session = {"type": "transcription", "audio": {"input": audio}}
         yield json.dumps({"type": "session.update", "session": session})
 
-    def audio(self, samples: NDArray[np.float32]) -> str:
-        """Return an append."""
-        data = base64.b64encode(_pcm(samples)).decode()
-        return json.dumps({"type": "input_audio_buffer.append", "audio": data})
+    def audio(self, samples: NDArray[np.float32]) -> Iterator[str]:
+        """Yield an append."""
+        yield _append(samples)
+
+    def commit(self) -> Iterator[str]:
+        """Yield a commit."""
+        yield json.dumps({"type": "input_audio_buffer.commit"})
 
     def closing(self) -> Iterator[str]:
         """Yield nothing, because the protocol has no end of audio but a commit."""
@@ -156,9 +171,13 @@ class DeepgramListen:
         """Yield nothing."""
         yield from ()
 
-    def audio(self, samples: NDArray[np.float32]) -> bytes:
-        """Return 16-bit samples."""
-        return _pcm(samples)
+    def audio(self, samples: NDArray[np.float32]) -> Iterator[bytes]:
+        """Yield 16-bit samples."""
+        yield _pcm(samples)
+
+    def commit(self) -> Iterator[str]:
+        """Yield the message that makes all words so far final."""
+        yield json.dumps({"type": "Finalize"})
 
     def closing(self) -> Iterator[str]:
         """Yield the message after which the server sends the rest and closes."""
@@ -199,6 +218,10 @@ class DeepgramFlux(DeepgramListen):
         }
         return f"{url}/v2/listen?{_query(fields)}"
 
+    def commit(self) -> Iterator[str]:
+        """Yield the message that ends the turn."""
+        yield json.dumps({"type": "ForceEndTurn"})
+
     def read(self, message: dict[str, Any]) -> Iterator[Answer]:
         """Yield the transcript of a turn, final at its end."""
         if message.get("type") == "Error":
@@ -207,10 +230,154 @@ class DeepgramFlux(DeepgramListen):
             yield Answer(message["transcript"], is_final=message["event"] == "EndOfTurn")
 
 
-PROTOCOLS: Mapping[str, type[OpenAIRealtime | DeepgramListen]] = {
+class VllmRealtime:
+    """
+    A connection of vLLM's realtime API: a transcription for each utterance, which the client ends.
+
+    Raises:
+        DataError: no model or no time of commits is set, or a setting that the protocol lacks.
+
+    """
+
+    rate = 16_000
+    key_scheme = "Bearer"
+
+    def __init__(self, settings: SessionSettings) -> None:
+        if settings.language is not None or settings.silence_seconds is not None:
+            raise DataError(
+                "expected no --language and no --silence with vllm, whose protocol has neither; "
+                "leave them out"
+            )
+        if settings.model is None or settings.commit_seconds is None:
+            raise DataError(
+                "expected --model NAME and --commit SECONDS with vllm, whose clients name the "
+                "model and end each utterance"
+            )
+        self._model = settings.model
+        self._is_running = True  # a transcription; its audio would be dropped otherwise
+        self._text = ""  # of it
+
+    def address(self, url: str) -> str:
+        """Return the address; that of a wlk-serve is below /vllm."""
+        return f"{url}/v1/realtime"
+
+    def opening(self) -> Iterator[str]:
+        """Yield the name of the model, and the start of a transcription."""
+        yield json.dumps({"type": "session.update", "model": self._model})
+        yield self._start()
+
+    def audio(self, samples: NDArray[np.float32]) -> Iterator[str]:
+        """Yield an append, after the start of a transcription if the last one is complete."""
+        if not self._is_running:
+            self._is_running = True
+            yield self._start()
+        yield _append(samples)
+
+    def commit(self) -> Iterator[str]:
+        """Yield the end of the transcription."""
+        yield json.dumps({"type": "input_audio_buffer.commit", "final": True})
+
+    def closing(self) -> Iterator[str]:
+        """Yield the end of the last transcription."""
+        yield from self.commit()
+
+    def read(self, message: dict[str, Any]) -> Iterator[Answer]:
+        """Yield the deltas of a transcription, joined, and its text."""
+        kind = message.get("type")
+        if kind == "error":
+            raise RefusedSession(f"the server refused: {message.get('error')}")
+        if kind == "transcription.delta":
+            self._text += message["delta"]
+            yield Answer(self._text, is_final=False)
+        elif kind == "transcription.done":
+            self._text, self._is_running = "", False
+            yield Answer(message["text"], is_final=True)
+
+    def _start(self) -> str:
+        return json.dumps({"type": "input_audio_buffer.commit"})
+
+
+class WhisperLiveKit:
+    """
+    A session of whisperlivekit's /asr in mode "full"; text is final once it is part of a line.
+
+    Raises:
+        DataError: a silence or a commit is set, which the protocol does not have.
+
+    """
+
+    rate = 16_000
+    key_scheme = "Bearer"
+
+    def __init__(self, settings: SessionSettings) -> None:
+        if settings.silence_seconds is not None or settings.commit_seconds is not None:
+            raise DataError(
+                "expected no --silence and no --commit with whisperlivekit, whose server decides "
+                "when text is final; leave them out"
+            )
+        self._settings = settings
+        self._lines: list[list[str]] = []  # the words of each line of the last state
+
+    def address(self, url: str) -> str:
+        """Return the address, whose query configures the session."""
+        fields = {"language": self._settings.language, "model": self._settings.model}
+        return f"{url}/asr?{_query({**fields, 'mode': 'full'})}"
+
+    def opening(self) -> Iterator[str]:
+        """Yield nothing."""
+        yield from ()
+
+    def audio(self, samples: NDArray[np.float32]) -> Iterator[bytes]:
+        """Yield 16-bit samples."""
+        yield _pcm(samples)
+
+    def commit(self) -> Iterator[str]:
+        """Yield nothing."""
+        yield from ()
+
+    def closing(self) -> Iterator[bytes]:
+        """Yield an empty message, after which the server sends the rest."""
+        yield b""
+
+    def read(self, message: dict[str, Any]) -> Iterator[Answer]:
+        """Yield the words that joined the lines, and those that may still change."""
+        if error := message.get("error"):
+            raise RefusedSession(f"the server refused: {error}")
+        if message.get("type") == "config" and not message["useAudioWorklet"]:
+            raise RefusedSession(
+                "the server expects WebM, which is not what this client sends; start it with "
+                "--pcm-input"
+            )
+        if "lines" not in message:
+            return
+        lines = [line["text"].split() for line in message["lines"] if line["text"].strip()]
+        added = _added_words(self._lines, lines)
+        self._lines = lines or self._lines
+        if added:
+            yield Answer(" ".join(added), is_final=True)
+        yield Answer(message["buffer_transcription"], is_final=False)
+
+
+def _added_words(before: list[list[str]], lines: list[list[str]]) -> list[str]:
+    """Return the words of *lines* after those of *before*, whose first lines may be left out."""
+    now = [word for line in lines for word in line]
+    for dropped in range(len(before) + 1):
+        old = [word for line in before[dropped:] for word in line]
+        if now[: len(old)] == old and (old or not before):
+            return now[len(old) :]
+    # The server rewrote a line, and its words are shown anew from the first that differs.
+    old = [word for line in before for word in line]
+    pairs = zip(old, now, strict=False)
+    same = next((n for n, (was, word) in enumerate(pairs) if was != word), min(len(old), len(now)))
+    return now[same:]
+
+
+PROTOCOLS: Mapping[str, type[OpenAIRealtime | DeepgramListen | VllmRealtime | WhisperLiveKit]] = {
     "openai-realtime": OpenAIRealtime,
     "deepgram": DeepgramListen,
     "deepgram-flux": DeepgramFlux,
+    "vllm": VllmRealtime,
+    "whisperlivekit": WhisperLiveKit,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
 import json
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,20 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import Resampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
+
+    from numpy.typing import NDArray
 
     from wlk_bench.agent.conversation import Conversation
     from wlk_bench.agent.protocols import Client
 
 STAGGER_SECONDS = 3.0  # in which sessions begin, because people do not speak in unison
 CHUNK_SECONDS = 0.02  # the frame of WebRTC, which voice agents pass on
-_REST_SECONDS = 20.0  # how long to wait for answers after the audio
-_QUIET_SECONDS = 3.0  # without an answer after the audio, after which none is expected
+_REST_SECONDS = 30.0  # how long to wait for answers after the audio
+# Without an answer after the audio, after which none is expected: long, because the final of a
+# server that is too slow should count as late, not as missing.
+_QUIET_SECONDS = 10.0
 
 
 @attrs.frozen
@@ -37,10 +42,11 @@ class TimedAnswer:
 
 @attrs.define
 class Heard:
-    """What a session received, and how late it sent each chunk of audio, in seconds."""
+    """What a session received, and when it sent what, in seconds."""
 
     answers: list[TimedAnswer] = attrs.field(factory=list)
-    lateness: list[float] = attrs.field(factory=list)
+    lateness: list[float] = attrs.field(factory=list)  #: of each chunk of audio
+    commits: list[float] = attrs.field(factory=list)  #: for each sentence, if the client commits
 
 
 async def speak(
@@ -50,12 +56,14 @@ async def speak(
     url: str,
     *,
     delay: float = 0.0,
+    commit_seconds: float | None = None,
 ) -> Heard:
     """
     Speak *conversation* after *delay* seconds, and return what the server answered.
 
-    A chunk is sent when its last sample has been spoken.  After the audio, answers are awaited
-    until the server closes, until none has arrived for 3 s, or for 20 s.
+    A chunk is sent when its last sample has been spoken.  With *commit_seconds* the client ends
+    each utterance after the first chunk that ends so long after the sentence.  After the audio,
+    answers are awaited until the server closes, until none has arrived for 10 s, or for 30 s.
 
     Raises:
         RefusedSession: the server answered with an error, or closed before the audio ended.
@@ -77,20 +85,37 @@ async def speak(
                     heard.answers.append(TimedAnswer(clock() - began, answer))
 
         receiving = asyncio.create_task(receive())
-        size = round(CHUNK_SECONDS * client.rate)
-        for first in range(0, len(audio), size):
-            chunk = audio[first : first + size]
-            due = began + (first + len(chunk)) / client.rate
-            await asyncio.sleep(max(0.0, due - clock()))
+        ends = conversation.sentences if commit_seconds is not None else ()
+        commits = [sentence.end + (commit_seconds or 0.0) for sentence in ends]
+        for due, chunk, is_commit in _schedule(audio, client.rate, commits):
+            await asyncio.sleep(max(0.0, began + due - clock()))
             if receiving.done():
                 await receiving  # raises what it met
                 raise RefusedSession("the server closed the connection before the audio ended")
-            await socket.send(client.audio(chunk))
-            heard.lateness.append(clock() - due)
-        for message in client.closing():
-            await socket.send(message)
+            for part in (*client.audio(chunk), *(client.commit() if is_commit else ())):
+                await socket.send(part)
+            heard.lateness.append(clock() - began - due)
+            if is_commit:
+                heard.commits.append(clock() - began)
+        for last in client.closing():
+            await socket.send(last)
         await _rest(receiving, heard, began)
     return heard
+
+
+def _schedule(
+    audio: NDArray[np.float32], rate: int, commits: Sequence[float]
+) -> Iterator[tuple[float, NDArray[np.float32], bool]]:
+    """Yield when each chunk has been spoken, its samples, and whether a commit follows it."""
+    waiting = deque(commits)
+    size = round(CHUNK_SECONDS * rate)
+    for first in range(0, len(audio), size):
+        chunk = audio[first : first + size]
+        end = (first + len(chunk)) / rate
+        is_commit = bool(waiting) and end >= waiting[0]
+        if is_commit:
+            waiting.popleft()
+        yield end, chunk, is_commit
 
 
 async def speak_together(
@@ -98,12 +123,21 @@ async def speak_together(
     make_client: Callable[[], Client],
     open_socket: Callable[[str], AbstractAsyncContextManager[Any]],
     url: str,
+    *,
+    commit_seconds: float | None = None,
 ) -> list[Heard]:
     """Speak each conversation in a session of its own, all at once; see `speak`."""
     spread = STAGGER_SECONDS / len(conversations)
     return await asyncio.gather(
         *(
-            speak(conversation, make_client(), open_socket, url, delay=number * spread)
+            speak(
+                conversation,
+                make_client(),
+                open_socket,
+                url,
+                delay=number * spread,
+                commit_seconds=commit_seconds,
+            )
             for number, conversation in enumerate(conversations)
         )
     )

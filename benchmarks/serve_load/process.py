@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 import urllib.error
 import urllib.request
 
@@ -18,7 +18,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_READY_SECONDS = 120.0
+_READY_SECONDS = 600.0  # on a machine with other work, or for large models
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -61,11 +61,17 @@ def free_port() -> int:
 
 
 @contextmanager
-def run_server(command: list[str], port: int, *, core: int | None) -> Iterator[Process]:
-    """Start a server, on one core if *core* is given; yield it once it is ready, and end it."""
+def run_server(
+    command: list[str], port: int, *, core: int | None, output: IO[str] | None = None
+) -> Iterator[Process]:
+    """
+    Start a server, on one core if *core* is given; yield it once it is ready, and end it.
+
+    What it prints is written to *output*.
+    """
     environment = {**os.environ} if core is None else {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(  # noqa: S603 -- the commands above
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, env=environment, stdout=output or subprocess.DEVNULL, stderr=subprocess.STDOUT
     ) as process:
         if core is not None:
             os.sched_setaffinity(process.pid, {core})  # before it starts threads

@@ -127,6 +127,11 @@ class PlayedStream:
             self._pending = (ASRToken(start, self._now, f" w{word}", 0.5),)
             self.events.append(HypothesisChange(Transcript(self._pending), self._now))
 
+    def skip(self, seconds: float) -> None:
+        """Move the clock on after the end of the utterance."""
+        self.commit("silence")
+        self._blocks += round(seconds * _BLOCKS)
+
     def commit(self, reason: Any = "commit") -> None:
         """End the utterance."""
         self._flush()
@@ -231,11 +236,22 @@ class PlayedSession:
             )
         else:
             opening = client.route.open(lambda _name: CARD)
-        self.audio = SessionAudio(opening.options)
-        self.protocol = opening.make(self.audio, SessionInfo(id="sess_0", card=CARD))
-        self.streams: list[Any] = []
+        self.audio = SessionAudio(opening.options)  #: of the first channel
+        self.channels = [self.audio]  #: the audio of all channels
+        self._handlers: list[Any] = [lambda event: self.protocol.handle(event)]
+        self._played: list[tuple[SessionAudio, Any]] = []
         self._stream = stream
+        self.sent: list[Message] = []  #: messages that were sent by themselves
+        info = SessionInfo(
+            id="sess_0", card=CARD, open_channel=self._open_channel, send=self.sent.extend
+        )
+        self.protocol = opening.make(self.audio, info)
         self.messages: list[Message] = [*self.protocol.begin()]
+
+    @property
+    def streams(self) -> list[Any]:
+        """The fake streams of all channels, in the order in which they were opened."""
+        return [stream for _, stream in self._played]
 
     def send(self, *messages: str | bytes) -> list[Message]:
         """Pass *messages* and the events they cause to the protocol; return its answers."""
@@ -243,27 +259,42 @@ class PlayedSession:
         for message in messages:
             try:
                 self.messages += self.protocol.receive(message)
-                while self.audio.is_waiting:
-                    if self.audio.open_segment is None:
-                        self.streams.append(self._stream(self.audio.options))
-                        self.audio.open(self.streams[-1])
-                    self.audio.proceed()
-            except WLKError as error:  # a refusal, or of the model's stream
+            except WLKError as error:
                 self.messages += self.protocol.refuse(as_request_error(error))
-                self.audio.drop_waiting()
+                for audio in self.channels:
+                    audio.drop_waiting()
+            for audio in self.channels:
+                self._proceed(audio)
             self.happen()
         return self.messages[before:]
 
     def happen(self, *events: Event) -> list[Message]:
         """Pass *events* and those pending in streams to the protocol; return its answers."""
         before = len(self.messages)
-        pending = [(stream, stream.take()) for stream in self.streams]
+        pending = [(audio, stream, stream.take()) for audio, stream in self._played]
         if events:
-            pending.append((self.audio.segment.stream, [*events]))
-        for stream, taken in pending:
-            for event in self.audio.events(stream, taken):
-                self.messages += self.protocol.handle(event)
+            pending.append((self.audio, self.audio.segment.stream, [*events]))
+        for audio, stream, taken in pending:
+            handle = self._handlers[self.channels.index(audio)]
+            for event in audio.events(stream, taken):
+                self.messages += handle(event)
         return self.messages[before:]
+
+    def _open_channel(self, options: StreamOptions, handle: Any) -> SessionAudio:
+        self.channels.append(SessionAudio(options))
+        self._handlers.append(handle)
+        return self.channels[-1]
+
+    def _proceed(self, audio: SessionAudio) -> None:
+        try:
+            while audio.is_waiting:
+                if audio.open_segment is None:
+                    self._played.append((audio, self._stream(audio.options)))
+                    audio.open(self._played[-1][1])
+                audio.proceed()
+        except WLKError as error:  # a refusal of the model's stream
+            self.messages += self.protocol.refuse(as_request_error(error))
+            audio.drop_waiting()
 
     def shut_down(self) -> list[Message]:
         """End the session as a server that shuts down does; return the answers."""

@@ -43,6 +43,11 @@ class ServedStream:
         self.session.receive(audio)
         self.notify()
 
+    def skip(self, seconds: float) -> None:
+        """Declare that *seconds* of audio were not captured."""
+        self.session.skip(seconds)
+        self.notify()
+
     def commit(self) -> None:
         """End the utterance."""
         self.session.commit()

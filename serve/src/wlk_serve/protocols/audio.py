@@ -32,6 +32,9 @@ class AudioStream(Protocol):
     def receive(self, audio: NDArray[np.float32]) -> None:
         """Append audio, at the rate of the stream's options."""
 
+    def skip(self, seconds: float) -> None:
+        """Declare that audio was not captured: the utterance ends, and the clock moves on."""
+
     def commit(self) -> None:
         """End the utterance."""
 
@@ -98,7 +101,7 @@ class SessionAudio:
 
     def __init__(self, options: StreamOptions) -> None:
         self.options = options  #: how the next stream is opened
-        self.samples = 0  #: received by streams
+        self.samples = 0  #: received by streams, or skipped
         self.segments: deque[StreamSegment] = deque()  #: those with events to come
         self.is_ended = False  #: whether no more audio is taken
         self.has_failed = False  #: whether a failure ended the session
@@ -175,6 +178,17 @@ class SessionAudio:
         if self.is_ended or self.has_failed or self._is_closed:
             return
         self._waiting.append(partial(self._take_piece, pieces))
+
+    def skip(self, seconds: float) -> None:
+        """Declare that *seconds* of audio were not captured: the utterance ends."""
+        if self.is_ended or self.has_failed or self._is_closed:
+            return
+        samples = round(seconds * self.options.rate)
+        if self._waiting:
+            self._waiting.append(partial(self._skip, samples))
+        else:
+            self._skip(samples)
+        self._appended += samples
 
     def mark(self, name: str) -> None:
         """Request a `Marked` event once all audio so far is decoded."""
@@ -290,6 +304,11 @@ class SessionAudio:
         self.samples += part
         if part < len(audio):
             self._waiting.append(partial(self._receive, audio[part:]))
+
+    def _skip(self, samples: int) -> None:
+        if (segment := self.open_segment) is not None:
+            segment.stream.skip(samples / self.options.rate)
+        self.samples += samples
 
     def _take_piece(self, pieces: Iterator[bytes]) -> None:
         piece = next(pieces, None)

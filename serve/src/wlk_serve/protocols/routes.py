@@ -27,10 +27,15 @@ if TYPE_CHECKING:
 Message: TypeAlias = "dict[str, Any]"
 RecordingAnswer: TypeAlias = "Callable[[str, Sequence[ASRToken], float], Message]"
 RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
+HandleEvent: TypeAlias = "Callable[[Event | SegmentEnd], Iterable[Message]]"
 ProtocolRoute: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
 
 _KEY_PROTOCOL = "openai-insecure-api-key."  # browsers send a WebSocket's key in a subprotocol
-_PATH = re.compile(r"(/[\w.~-]+)+")
+_PATH = re.compile(r"/[\w.~-]+(/[\w.~-]+|/\{[a-z]+\})*")
+
+
+def _no_channel(_options: StreamOptions, _handle: HandleEvent) -> SessionAudio:
+    raise RequestError("this session cannot have another channel", code="too_many_channels")
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +49,12 @@ class SessionInfo:
         expires_at: when the server ends the session, in seconds since the epoch.
         resume: the token with which a client can resume the session, and for how many seconds after
             a loss; None if the session ends with its socket.
+        open_channel: returns more audio of the same client, at the same rate, whose events go to
+            the given function instead of the protocol's `handle`.  It is counted as a session of
+            its own: raises RequestError if the server is full.  The protocol ends it.
+        send: sends messages that answer neither the client nor an event, such as news of another
+            session; call it in the event loop.  Even no message shows that the client is served:
+            it is not closed for being idle.
 
     """
 
@@ -51,6 +62,8 @@ class SessionInfo:
     card: ModelCard
     expires_at: int = 0
     resume: tuple[str, int] | None = None
+    open_channel: Callable[[StreamOptions, HandleEvent], SessionAudio] = _no_channel
+    send: Callable[[Iterable[Message]], None] = lambda _messages: None
 
 
 class ClientProtocol(Protocol):
@@ -134,6 +147,7 @@ class Opening:
         subprotocol: the one that the server accepts, None for none.
         is_resumable: whether a client that lost its socket may resume the session.  Messages are
             then numbered and acknowledged, see docs/serve.md.
+        has_readers: whether others read the words: they are completed after the socket is lost.
 
     """
 
@@ -142,6 +156,7 @@ class Opening:
     options: StreamOptions
     subprotocol: str | None = None
     is_resumable: bool = False
+    has_readers: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -205,7 +220,8 @@ class SocketRoute:
 
     Attributes:
         protocol: its name in metrics and logs, letters only.
-        path: the address, such as "/v1/realtime".
+        path: the address, such as "/v1/realtime"; a part in braces, such as "{key}", stands for
+            any text, which `HTTPConnection.path_params` has.
         open: returns the session that a client asks for; raises WLKError to refuse it.
         keys: returns the keys that a client offers, from wherever this protocol puts them.
         refuse: returns the answer to an error before the session begins.

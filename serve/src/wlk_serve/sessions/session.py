@@ -10,6 +10,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+import attrs
+
 from wlk_core.errors import WLKError
 from wlk_serve.blocking_work import LARGE_MESSAGE
 from wlk_serve.ops.metrics import SessionFigures
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
     from wlk_serve.admission import Limits
     from wlk_serve.models.served_stream import ServedStream
     from wlk_serve.models.service import Service
-    from wlk_serve.protocols.routes import Message, Opening
+    from wlk_serve.ops.running import Running
+    from wlk_serve.protocols.audio import SegmentEnd
+    from wlk_serve.protocols.options import StreamOptions
+    from wlk_serve.protocols.routes import HandleEvent, Message, Opening
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -56,14 +61,37 @@ class MessageSource(Protocol):
         """Wait for the next message, in the form of ASGI, or for `END_OF_AUDIO`."""
 
 
+@attrs.define(eq=False)
+class _Channel:
+    """
+    Some audio of a session, and what handles its events.
+
+    The channels after the first are counted as sessions; the session ends and closes them.
+    """
+
+    audio: SessionAudio
+    handle: HandleEvent
+    next_opening: float  # when its next stream may be opened
+    streams: list[ServedStream] = attrs.field(factory=list)  # those that may have a backlog
+
+    def end(self) -> None:
+        """Do nothing: the session, which ends the audio of all channels, is counted too."""
+
+    def close(self) -> None:
+        """Do nothing, as `end`."""
+
+
 class ClientSession:
     """
     One session, with at most one attached socket at a time.
 
-    A resumable session waits for its client after a loss; any other ends with its socket.  One that
-    a limit ends still delivers all of its words.
+    A resumable session waits for its client after a loss; any other ends with its socket, at once
+    or, if others read its words, after the last of them.  One that a limit ends still delivers all
+    of its words.
 
     Args:
+        occupy: called with what has to be counted: the session, then each further channel; raises
+            RequestError if the server is full.
         on_over: called once, when the session takes and decodes no more audio.
         on_closed: called once after that, when no socket can attach to the session any more.
 
@@ -77,17 +105,20 @@ class ClientSession:
         protocol: str,
         key_id: str,
         limits: Limits,
+        occupy: Callable[[Running], object],
         on_over: Callable[[], object],
         on_closed: Callable[[], object],
     ) -> None:
+        occupy(self)
         self._service = service
-        self._streams: list[ServedStream] = []
+        self._occupy = occupy
         self._on_over: Callable[[], object] | None = on_over
         self._on_closed: Callable[[], object] | None = on_closed
         self._outcome = "left"  # for the log
         self._queue: SendQueue | None = None  # of the attached socket
         self.close_code = DONE
         self.close_reason = ""  #: why the server ends the session, for the client and the log
+        self._has_readers = opening.has_readers
         self._is_defective = False  # whether the protocol raised an error that is not its client's
         token = secrets.token_urlsafe(18) if opening.is_resumable else None
         info = SessionInfo(
@@ -95,15 +126,18 @@ class ClientSession:
             card=service.card,
             expires_at=int(time.time() + limits.max_session_seconds),
             resume=None if token is None else (token, RESUME_SECONDS),
+            open_channel=self._open_channel,
+            send=self._send,
         )
-        self.audio = SessionAudio(opening.options)
+        self._loop = asyncio.get_running_loop()
+        self.audio = SessionAudio(opening.options)  #: of the first channel
+        self._channels = [_Channel(self.audio, self._handle_first, self._loop.time())]
         self._protocol = opening.make(self.audio, info)
         self._replaceable = {"wlk.ack", *self._protocol.replaceable}
         self.log = None if token is None else ResumeLog(token, self._replaceable)
         self.figures = SessionFigures(
             metrics=service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
         )
-        self._loop = asyncio.get_running_loop()
         self._may_have_decoded = asyncio.Event()  # cleared only by a socket that waits for steps
         self._may_have_decoded.set()
         self._lifetime_timer = self._loop.call_later(
@@ -111,7 +145,7 @@ class ClientSession:
             partial(self._finish, f"longer than {limits.max_session_seconds:g} s"),
         )
         self._idle_seconds = limits.idle_seconds
-        self._last_message = self._next_opening = self._loop.time()
+        self._last_message = self._loop.time()
         self._idle_timer = self._loop.call_later(limits.idle_seconds, self._check_idle)
         self._resume_timer: asyncio.TimerHandle | None = None
 
@@ -119,9 +153,43 @@ class ClientSession:
     def backlog_seconds(self) -> float:
         """Seconds of audio received and not yet decoded."""
         seconds = 0.0
-        for stream in self._streams:
-            seconds += stream.backlog_seconds
+        for channel in self._channels:
+            for stream in channel.streams:
+                seconds += stream.backlog_seconds
         return seconds
+
+    @property
+    def _waiting(self) -> _Channel | None:
+        """The first channel with actions that wait, if any."""
+        return next((each for each in self._channels if each.audio.is_waiting), None)
+
+    @property
+    def _is_ended(self) -> bool:
+        """Whether no channel takes more audio."""
+        return all(channel.audio.is_ended for channel in self._channels)
+
+    def _handle_first(self, event: Event | SegmentEnd) -> Iterable[Message]:
+        return self._protocol.handle(event)
+
+    def _open_channel(self, options: StreamOptions, handle: HandleEvent) -> SessionAudio:
+        channel = _Channel(SessionAudio(options), handle, self._loop.time())
+        self._occupy(channel)
+        self._channels.append(channel)
+        return channel.audio
+
+    def _send(self, messages: Iterable[Message]) -> None:
+        """Send messages that answer neither the client nor an event; they show it is served."""
+        self._last_message = self._loop.time()
+        self._put(messages)
+        self._stop_if_over()
+
+    def _count_audio(self) -> None:
+        samples = sum(channel.audio.samples for channel in self._channels)
+        self.figures.count_audio(samples, self.audio.options.rate)
+
+    def _rewind(self) -> None:
+        for channel in self._channels:
+            channel.audio.rewind()
 
     def begin(self) -> SendQueue:
         """Attach the first socket; return its queue."""
@@ -145,7 +213,7 @@ class ClientSession:
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
         missed = self.log.resume(last, self.audio.samples)
-        self.audio.rewind()
+        self._rewind()
         if self._queue is not None:
             self._queue.close(drops=True)
         if self._on_over is not None and self._resume_timer is not None:
@@ -168,7 +236,6 @@ class ClientSession:
         if queue is not self._queue:
             return TAKEN_OVER
         self._queue = None
-        self.audio.rewind()
         own_code = self.close_code
         if queue.is_full:
             own_code = OVERLOADED
@@ -176,6 +243,10 @@ class ClientSession:
         self._outcome = str(own_code if code is None else code)
         if code is None and self.close_reason:
             self._outcome += f" ({self.close_reason})"
+        if self._has_readers:
+            self._finish()
+            return own_code
+        self._rewind()
         if self.log is None or code in _DELIBERATE:
             self.close()
             return own_code
@@ -212,14 +283,14 @@ class ClientSession:
             if queue is not self._queue:
                 return  # the client sends it again through its new socket
             self._ask(self._take, data)
-            self.figures.count_audio(self.audio.samples, self.audio.options.rate)
+            self._count_audio()
             self._may_have_decoded.set()  # the message may have dropped audio
-        if self.audio.is_waiting:
+        if self._waiting is not None:
             await self._proceed(queue, is_blocking=is_large)
             self._last_message = self._loop.time()
         if self.log is not None and queue is self._queue:
             self._put(self.log.acknowledge(self.audio.samples, self.audio.options.rate))
-        if self.audio.is_ended:  # no other message ends a session
+        if self._is_ended:  # no other message ends a session
             self._stop_if_over()
 
     async def give_way(self, queue: SendQueue) -> None:
@@ -240,23 +311,24 @@ class ClientSession:
     async def _proceed(self, queue: SendQueue, *, is_blocking: bool) -> None:
         """Do what a message left waiting, unless the session ends or changes sockets meanwhile."""
         await asyncio.sleep(0)
-        try:
-            while queue is self._queue and self.audio.is_waiting:
-                if self.audio.open_segment is None:
-                    await self._open_stream(queue)
+        while queue is self._queue and (channel := self._waiting) is not None:
+            audio = channel.audio
+            try:
+                if audio.open_segment is None:
+                    await self._open_stream(queue, channel)
                     continue
                 async with self._service.blocking_work.turn() if is_blocking else nullcontext():
                     if queue is self._queue:
-                        self.audio.proceed()
-                        self.figures.count_audio(self.audio.samples, self.audio.options.rate)
-                if self.audio.is_waiting:
+                        audio.proceed()
+                        self._count_audio()
+                if audio.is_waiting:
                     is_blocking = True
                     await self.give_way(queue)
-        except WLKError as error:
-            if queue is self._queue and self.audio.is_waiting:
-                self._ask(self._protocol.refuse, self._service.metrics.counted(error))
-                if self.audio.drop_waiting():
-                    self._ask(self._protocol.end)
+            except WLKError as error:
+                if queue is self._queue and audio.is_waiting:
+                    self._ask(self._protocol.refuse, self._service.metrics.counted(error))
+                    if audio.drop_waiting():
+                        self._ask(self._protocol.end)
 
     def _take(self, data: str | bytes) -> list[Message]:
         """Return the answers to a message, the last one an error if it is refused."""
@@ -267,27 +339,30 @@ class ClientSession:
             answers.extend(self._protocol.refuse(self._service.metrics.counted(error)))
         return answers
 
-    async def _open_stream(self, queue: SendQueue) -> None:
-        if self.audio.is_full:
+    async def _open_stream(self, queue: SendQueue, channel: _Channel) -> None:
+        audio = channel.audio
+        if audio.is_full:
             # An error would end the calls of clients that could have waited for their own words.
             self._may_have_decoded.clear()
             await self._may_have_decoded.wait()
             return  # `_proceed` checks again
-        if (seconds := self._next_opening - self._loop.time()) > 0:
+        if (seconds := channel.next_opening - self._loop.time()) > 0:
             await asyncio.sleep(seconds)
             return  # `_proceed` checks again: the session may have ended meanwhile
-        self._next_opening = self._loop.time() + _OPENING_SECONDS
-        options = self.audio.options
-        opened = await self._service.open_stream(options, self._handle, after_step=self._after_step)
-        if queue is self._queue and self.audio.is_waiting and options == self.audio.options:
-            self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
-            self.audio.open(opened)
+        channel.next_opening = self._loop.time() + _OPENING_SECONDS
+        options = audio.options
+        opened = await self._service.open_stream(
+            options, partial(self._handle, channel), after_step=self._after_step
+        )
+        if queue is self._queue and audio.is_waiting and options == audio.options:
+            channel.streams = [*(old for old in channel.streams if old.backlog_seconds), opened]
+            audio.open(opened)
         else:
             opened.close()  # the session ended, or the end of a turn changed the options
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close, as the server restarts."""
-        if not self.audio.is_ended:  # otherwise the client ended the session, which is complete
+        if not self._is_ended:  # otherwise the client ended the session, which is complete
             self.close_code = RESTART
         self._finish("the server restarts")
 
@@ -296,16 +371,17 @@ class ClientSession:
         left = self._last_message + self._idle_seconds - now
         if now - self._idle_timer.when() > _FROZEN_SECONDS:
             left = _FROZEN_SECONDS  # messages that came during a freeze are not read yet
-        if left > 0 or self._queue is None or self.audio.is_waiting:
+        if left > 0 or self._queue is None or self._waiting is not None:
             self._idle_timer = self._loop.call_later(max(left, 1.0), self._check_idle)
-        elif not self.audio.is_ended:
+        elif not self._is_ended:
             # No error event: LiveKit's clients end the call on one, but reconnect after a close.
             self.figures.metrics.errors.labels("idle_timeout").inc()
             self._finish(f"idle for {self._idle_seconds:g} s")
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or can still attach."""
-        if self._queue is None and self._resume_timer is None:
+        is_draining = self._has_readers and self._is_ended
+        if self._queue is None and self._resume_timer is None and not is_draining:
             self.close()
 
     def close(self) -> None:
@@ -320,7 +396,8 @@ class ClientSession:
     def _stop(self) -> None:
         self._lifetime_timer.cancel()
         self._idle_timer.cancel()
-        self.audio.close()
+        for channel in self._channels:
+            channel.audio.close()
         self._may_have_decoded.set()
         if self._on_over is not None:
             on_over, self._on_over = self._on_over, None
@@ -329,19 +406,21 @@ class ClientSession:
 
     def _finish(self, reason: str = "") -> None:
         """End the audio before its client does, perhaps in the middle of a word."""
-        if not self.audio.is_ended:
+        if not self._is_ended:
             self.close_reason = reason
-        with suppress(WLKError):  # the messages of the end already say that audio was dropped
-            self.audio.take_waiting()
-        self.figures.count_audio(self.audio.samples, self.audio.options.rate)
-        self.audio.drop_waiting()
+        for channel in self._channels:
+            with suppress(WLKError):  # the messages of the end already say that audio was dropped
+                channel.audio.take_waiting()
+        self._count_audio()
+        for channel in self._channels:
+            channel.audio.drop_waiting()
         self._ask(self._protocol.end)
         self._stop_if_over()
 
-    def _handle(self, stream: ServedStream, events: list[Event]) -> None:
+    def _handle(self, channel: _Channel, stream: ServedStream, events: list[Event]) -> None:
         self.figures.add_events(events, self.backlog_seconds, stream.commit_times)
-        for event in self.audio.events(stream, events):
-            self._ask(self._protocol.handle, event)
+        for event in channel.audio.events(stream, events):
+            self._ask(channel.handle, event)
         self._may_have_decoded.set()  # another stream may be opened
         self._stop_if_over()
 
@@ -366,7 +445,8 @@ class ClientSession:
 
     def fail(self) -> None:
         """Close the session because of a defect in the server."""
-        self.audio.has_failed = True
+        for channel in self._channels:
+            channel.audio.has_failed = True
         self._stop_if_over()
 
     def _put(self, answers: Iterable[Message]) -> None:
@@ -375,8 +455,10 @@ class ClientSession:
             self._queue.put(texts)
 
     def _stop_if_over(self) -> None:
-        if self.audio.is_over:
-            if self.audio.has_failed:
+        if all(channel.audio.is_over for channel in self._channels):
+            if any(channel.audio.has_failed for channel in self._channels):
                 self.close_code = BROKEN
             if self._queue is not None:
                 self._queue.close()
+            elif self._has_readers:
+                self.close()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wlk_serve.admission import Admission, Limits
     from wlk_serve.errors import RequestError
     from wlk_serve.models.service import Service
-    from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.ops.running import Running, RunningSessions
     from wlk_serve.protocols.routes import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.messages import SendQueue
 
@@ -97,24 +97,32 @@ class SessionSockets:
 
     def _new_session(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
         """Return a new session, counted until it is over; raise WLKError to refuse it."""
-        self._sessions.check(key_id)
-        self._service.check_load()
+
         counted = ExitStack()
+
+        def occupy(running: Running) -> None:
+            self._sessions.check(key_id)
+            counted.enter_context(self._sessions.entered(running, key_id))
 
         def forget() -> None:
             if session.log is not None:
                 self._resumable.pop(session.log.token, None)
 
-        session = ClientSession(
-            self._service,
-            opening,
-            protocol=protocol,
-            key_id=key_id,
-            limits=self._limits,
-            on_over=counted.close,
-            on_closed=forget,
-        )
-        counted.enter_context(self._sessions.entered(session, key_id))
+        self._service.check_load()
+        try:
+            session = ClientSession(
+                self._service,
+                opening,
+                protocol=protocol,
+                key_id=key_id,
+                limits=self._limits,
+                occupy=occupy,
+                on_over=counted.close,
+                on_closed=forget,
+            )
+        except BaseException:  # such as a refusal by the protocol
+            counted.close()
+            raise
         if session.log is not None:
             self._resumable[session.log.token] = session
         return session

@@ -203,8 +203,8 @@ class SilentStream:
     def __getattr__(self, name: str) -> Callable[..., None]:
         """Return a method that notes its calls, with audio as a number of samples."""
 
-        def call(*arguments: str | NDArray[np.float32]) -> None:
-            noted = (each if isinstance(each, str) else len(each) for each in arguments)
+        def call(*arguments: str | float | NDArray[np.float32]) -> None:
+            noted = (each if isinstance(each, str | float) else len(each) for each in arguments)
             self.calls.append((name, *noted))
 
         return call
@@ -238,7 +238,7 @@ class PlayedSession:
             opening = client.route.open(lambda _name: CARD)
         self.audio = SessionAudio(opening.options)  #: of the first channel
         self.channels = [self.audio]  #: the audio of all channels
-        self._handlers: list[Any] = [lambda event: self.protocol.handle(event)]
+        self._handlers: list[Any] = []  # of the channels after the first
         self._played: list[tuple[SessionAudio, Any]] = []
         self._stream = stream
         self.sent: list[Message] = []  #: messages that were sent by themselves
@@ -275,7 +275,8 @@ class PlayedSession:
         if events:
             pending.append((self.audio, self.audio.segment.stream, [*events]))
         for audio, stream, taken in pending:
-            handle = self._handlers[self.channels.index(audio)]
+            handlers = [self.protocol.handle, *self._handlers]
+            handle = handlers[self.channels.index(audio)]
             for event in audio.events(stream, taken):
                 self.messages += handle(event)
         return self.messages[before:]

@@ -24,7 +24,7 @@ collect_ignore_glob = [] if os.environ.get("WLK_CLIENTS") else ["test_*.py"]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KEY = "secret"
 MODEL = ("--backend", "faster-whisper", "--model", "digits", "--language", "en")
-LINE = re.compile(r"[0-9-]+ [0-9:,]+ wlk-serve: (session|draining)")
+LINE = re.compile(r"[0-9-]+ [0-9:,]+ wlk-serve: (session|draining|refused)")
 _SECONDS = 120  # until a process must have ended
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 import threading
 
+import numpy as np
 import pytest
 
 deepgram = pytest.importorskip("deepgram")
@@ -75,6 +76,12 @@ def words(messages):
     return " ".join(alternative.transcript for alternative in alternatives).split()
 
 
+def timed(results):
+    """Return the words of results with their times."""
+    alternatives = [result.channel.alternatives[0] for result in results]
+    return [(word.word, word.start, word.end) for each in alternatives for word in each.words]
+
+
 @pytest.mark.parametrize("size", [640, 999, 401_280])
 def test_the_words_are_those_of_the_command_line(listen, speech, expected, size):
     """Parts can have any size, even incomplete samples; the SDK parses all answers."""
@@ -96,6 +103,19 @@ def test_ten_finalizes_lose_and_double_nothing(listen, speech, expected):
 
     assert words(messages) == expected.words
     assert sum(bool(message.from_finalize) for message in finals(messages)) == 10
+
+
+def test_the_words_of_each_channel_are_those_of_a_socket_of_its_own(listen, speech):
+    """In one session, results name their channel; the SDK parses the answers."""
+    first = speech(RATE)
+    second = bytes(3 * BYTES) + first[: 6 * BYTES] + bytes(len(first) - 9 * BYTES)
+    both = np.stack([np.frombuffer(part, "<i2") for part in (first, second)], 1).tobytes()
+    messages = listen(both, channels=2, multichannel=True)
+
+    for channel, part in enumerate((first, second)):
+        own = [each for each in finals(messages) if each.channel_index == [channel, 2]]
+        assert timed(own) == timed(finals(listen(part))) != []
+    assert (messages[-1].type, messages[-1].channels) == ("Metadata", 2)
 
 
 @pytest.mark.parametrize("size", [999, 2560, 401_280])

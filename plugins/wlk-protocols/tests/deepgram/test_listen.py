@@ -404,7 +404,8 @@ def test_a_wrong_message_is_an_error_and_the_session_goes_on(text):
         "encoding=opus&sample_rate=48000",
         "encoding=linear16",
         "encoding=linear16&sample_rate=1",
-        "encoding=linear16&sample_rate=16000&channels=2",
+        "encoding=linear16&sample_rate=16000&channels=17",
+        "channels=2&multichannel=true",  # WebM, which is decoded to one channel
         "encoding=linear16&sample_rate=16000&interim_results=perhaps",
         "encoding=linear16&sample_rate=16000&utterance_end_ms=1",
     ],

@@ -97,7 +97,6 @@ class SessionSockets:
 
     def _new_session(self, protocol: str, opening: Opening, key_id: str) -> ClientSession:
         """Return a new session, counted until it is over; raise WLKError to refuse it."""
-
         counted = ExitStack()
 
         def occupy(running: Running) -> None:

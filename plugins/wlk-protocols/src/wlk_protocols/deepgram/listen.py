@@ -65,8 +65,11 @@ class ListenProtocol:
 
     replaceable: ClassVar[Collection[str | None]] = ()
 
-    def __init__(self, audio: SessionAudio, info: SessionInfo, query: ListenQuery) -> None:
+    def __init__(
+        self, audio: SessionAudio, info: SessionInfo, query: ListenQuery, *, channel: int = 0
+    ) -> None:
         self._audio = audio
+        self._channel_index = [channel, query.channels if query.is_multichannel else 1]
         self._info = info
         self._query = query
         self._webm = WebmDecoder() if query.is_webm else None
@@ -141,7 +144,11 @@ class ListenProtocol:
         yield from self._utterance_end(start)
         self._is_silent = False
         if self._query.has_speech_started:
-            yield {"type": "SpeechStarted", "channel": [0], "timestamp": rounded(start)}
+            yield {
+                "type": "SpeechStarted",
+                "channel": self._channel_index[:1],
+                "timestamp": rounded(start),
+            }
 
     def _add_words(self, commit: Commit) -> Iterator[Message]:
         if self._words and self._has_speakers():
@@ -279,7 +286,11 @@ class ListenProtocol:
         end, self._last_word_end = self._last_word_end or 0.0, None
         if self._words:
             yield self._final(end)
-        yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": rounded(end)}
+        yield {
+            "type": "UtteranceEnd",
+            "channel": self._channel_index,
+            "last_word_end": rounded(end),
+        }
 
     def _interim(self, hypothesis: Iterable[ASRToken]) -> Iterator[Message]:
         tokens = [*self._words, *hypothesis]
@@ -320,7 +331,7 @@ class ListenProtocol:
     ) -> Message:
         return {
             "type": "Results",
-            "channel_index": [0, 1],
+            "channel_index": self._channel_index,
             "start": rounded(self._start),
             "duration": rounded(end - self._start),
             "is_final": is_final,
@@ -340,5 +351,7 @@ class ListenProtocol:
 
     def _metadata(self) -> Message:
         card, seconds = self._info.card, self._audio.seconds
-        fields = metadata_fields(card, self._info.id, seconds, self._query.ignored)
+        fields = metadata_fields(
+            card, self._info.id, seconds, self._query.ignored, channels=self._query.channels
+        )
         return {"type": "Metadata", **fields}

@@ -73,7 +73,12 @@ def word_record(token: ASRToken, speakers: dict[int | str, int] | None = None) -
 
 
 def metadata_fields(
-    card: ModelCard, request_id: str, seconds: float, ignored: Iterable[str] = ()
+    card: ModelCard,
+    request_id: str,
+    seconds: float,
+    ignored: Iterable[str] = (),
+    *,
+    channels: int = 1,
 ) -> Message:
     """Return the metadata of an answer that covers *seconds* of audio; warn of *ignored* fields."""
     warnings = [
@@ -86,7 +91,7 @@ def metadata_fields(
         "sha256": "",
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "duration": rounded(seconds),
-        "channels": 1,
+        "channels": channels,
         "models": [card.name],
         "model_info": {card.name: model_info(card)},
         **({"warnings": warnings} if warnings else {}),

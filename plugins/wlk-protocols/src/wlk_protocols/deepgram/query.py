@@ -34,6 +34,7 @@ _ENCODINGS: dict[str, Encoding] = {
     "alaw": "alaw",
 }
 _RATES = (8_000, 48_000)  # lowest and highest, in samples per second
+_MAX_CHANNELS = 16
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
 _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over with confidence 0.5
 _EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux; the timeout is in milliseconds
@@ -83,6 +84,9 @@ class ListenQuery:
         utterance_end: seconds after the last word until UtteranceEnd; None to send none.
         has_speakers: whether words have speakers.
         is_webm: whether the audio is WebM.
+        encoding: that of the client's audio, whatever `options` has.
+        channels: number of interleaved channels in it.
+        is_multichannel: whether each of them is transcribed, and not their mean.
         ignored: the names of fields that this server does not fulfil.
 
     """
@@ -94,6 +98,9 @@ class ListenQuery:
     utterance_end: float | None = None
     has_speakers: bool = False
     is_webm: bool = False
+    encoding: Encoding = "s16le"
+    channels: int = 1
+    is_multichannel: bool = False
     ignored: tuple[str, ...] = ()
 
     @classmethod
@@ -109,8 +116,16 @@ class ListenQuery:
         endpointing = _integer(query, "endpointing", 0, 60_000) if has_time else None
         options = _options(query, card, None if endpointing is None else endpointing / 1000)
         utterance_end = _integer(query, "utterance_end_ms", *_UTTERANCE_END)
+        encoding, channels = options.encoding, _integer(query, "channels", 1, _MAX_CHANNELS) or 1
+        if channels > 1:  # they are divided as floats
+            if "encoding" not in query:
+                raise _invalid("channels", "1 for WebM", query["channels"])
+            options = attrs.evolve(options, encoding="f32le")
         return cls(
             options=options,
+            encoding=encoding,
+            channels=channels,
+            is_multichannel=is_true(query, "multichannel") and channels > 1,
             has_interims=is_true(query, "interim_results"),
             ends_speech=query.get("endpointing") != "false",
             has_speech_started=is_true(query, "vad_events"),
@@ -159,6 +174,7 @@ class FluxQuery:
         certain = _silence(_number(query, "eot_threshold", 0.5, 1.0, _EOT_THRESHOLD))
         eager = _number(query, "eager_eot_threshold", 0.3, 0.9, math.nan)
         seconds = max(MIN_PAUSE, min(certain, timeout))
+        refuse_channels(query, "open one socket per channel")
         options = _options(query, card, seconds)
         return cls(
             fields=query,
@@ -238,7 +254,6 @@ def _options(query: QueryParams, card: ModelCard, silence: float | None) -> Stre
     if name not in _ENCODINGS:
         expected = ", ".join(_ENCODINGS)
         raise _invalid("encoding", f"{expected}, or no encoding for WebM with Opus", name)
-    refuse_channels(query, "open one socket per channel")
     if rate is None:
         raise _invalid("sample_rate", "the sample rate of the audio in Hz", "")
     return StreamOptions(

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse
 
 from wlk_protocols.deepgram.flux import FluxProtocol
 from wlk_protocols.deepgram.listen import ListenProtocol
+from wlk_protocols.deepgram.multichannel import MultichannelProtocol
 from wlk_protocols.deepgram.prerecorded import recording_request
 from wlk_protocols.deepgram.query import FluxQuery, ListenQuery
 from wlk_protocols.fields import chosen_subprotocol
@@ -58,6 +59,11 @@ def _open(
     )
 
 
+def _listen(audio: SessionAudio, info: SessionInfo, query: ListenQuery) -> ClientProtocol:
+    protocol = MultichannelProtocol if query.channels > 1 else ListenProtocol
+    return protocol(audio, info, query)
+
+
 def _served_card(handshake: Handshake) -> ModelCard:
     """Return the card of the requested model; the default one for names such as nova-3."""
     try:
@@ -77,7 +83,7 @@ def routes() -> list[SocketRoute | RecordingRoute]:
             refuse=_refuse,
         )
         for path, protocol, query_kind in (
-            ("/v1/listen", ListenProtocol, ListenQuery),
+            ("/v1/listen", _listen, ListenQuery),
             ("/v2/listen", FluxProtocol, FluxQuery),
         )
     ]

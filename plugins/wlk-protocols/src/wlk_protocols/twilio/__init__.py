@@ -1,0 +1,1 @@
+"""Serve the media streams of Twilio's phone calls from wlk-serve."""

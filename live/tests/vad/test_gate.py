@@ -25,12 +25,14 @@ class ScriptedDetector:
         return float(frame[0])
 
 
-def gate(*, pre_roll=4, rest=8):
-    """Return a gate with lengths in frames; three quarters of *rest* are the hang-over."""
-    return SilenceGate(
-        ScriptedDetector(),
-        GateParameters(pre_roll=pre_roll * SECONDS, silence_seconds=(pre_roll + rest) * SECONDS),
-    )
+def parameters_of(*, pre_roll=4, rest=8):
+    """Return parameters with lengths in frames; by default the hang-over is 6 frames."""
+    return GateParameters(pre_roll=pre_roll * SECONDS, silence_seconds=(pre_roll + rest) * SECONDS)
+
+
+def gate(**lengths):
+    """Return a gate with lengths in frames."""
+    return SilenceGate(ScriptedDetector(), parameters_of(**lengths))
 
 
 def stream(script, tail=0):
@@ -75,7 +77,7 @@ SCRIPTS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.4, 0.9]), st.integers(1, 20)), max_size=12
 ).map(lambda runs: [probability for probability, count in runs for _ in range(count)])
 LENGTHS = st.fixed_dictionaries(
-    {"pre_roll": st.sampled_from([0, 1.5, 4]), "rest": st.sampled_from([0.001, 2.04, 3, 8, 12])}
+    {"pre_roll": st.sampled_from([0, 1.5, 4]), "rest": st.sampled_from([0.001, 2.04, 3, 8, 60])}
 )
 
 
@@ -134,7 +136,8 @@ def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
                 reported = at
             case SilenceEnded(start, end):
                 assert start == position == (reported or 0)
-                assert end - start >= max(1, round(lengths["rest"] * FRAME / 4))
+                shortest = parameters_of(**lengths).min_silence
+                assert end - start >= max(1, round(shortest * 16_000))
                 position, reported = end, None
 
     assert position == len(audio)
@@ -168,7 +171,7 @@ def test_no_speech_frame_is_removed_nor_its_margins(script, lengths):
             passed_on[event.start_sample : event.start_sample + len(event.samples)] = True
 
     pre_roll = round(lengths["pre_roll"] * FRAME)
-    hang_over = round(lengths["rest"] * FRAME * 3 / 4)
+    hang_over = round(parameters_of(**lengths).hang_over * 16_000)
     for frame, probability in enumerate(script):
         if probability >= 0.5:
             start, end = frame * FRAME - pre_roll, (frame + 1) * FRAME + hang_over
@@ -230,6 +233,18 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
         ("silence", 8, 24),
         ("speech", 24, 33),
     ]
+
+
+@pytest.mark.parametrize(
+    ("silence_seconds", "hang_over"), [(1.2, 0.2), (0.6, 0.2), (0.5, 0.15), (0.3005, 0.000375)]
+)
+def test_the_hang_over_is_short_however_long_the_silence_is(silence_seconds, hang_over):
+    """Three quarters of what the pre-roll leaves, but never more than 0.2 s."""
+    parameters = GateParameters(silence_seconds=silence_seconds, pre_roll=0.3)
+    parts = parameters.pre_roll + parameters.hang_over + parameters.min_silence
+
+    assert parameters.hang_over == pytest.approx(hang_over)
+    assert parts == pytest.approx(silence_seconds)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SILENCES = (0.4, 0.6, 0.8, 1.2)  #: seconds; rules to compare a detector with
 _PAUSE = GateParameters(silence_seconds=0.2, pre_roll=0.0)
-_HANG_OVER = _PAUSE.silence_seconds - _PAUSE.min_silence  # seconds that the gate adds to speech
 _EARLY = 0.3  # seconds that an end in the reference may precede the last frame of speech
 
 
@@ -50,7 +49,7 @@ def pauses_of(sample: Sample) -> list[Pause]:
     pauses, start = [], None
     for event in events:
         if isinstance(event, SilenceStarted):
-            start = event.at_sample / SAMPLE_RATE - _HANG_OVER
+            start = event.at_sample / SAMPLE_RATE - _PAUSE.hang_over
         elif isinstance(event, SilenceEnded) and start is not None:
             end = event.end_sample / SAMPLE_RATE
             ends = tuple(time for time in sample.ends if start - _EARLY <= time <= end)

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _QUIET_BELOW = 0.15  # Silero's own distance between the thresholds of speech and of quiet
-_HANG_OVER_SHARE = 0.75  # of the silence beyond the pre-roll; 0.6 s of the default 0.8 s
+# The hang-over is this share of the silence beyond the pre-roll, so that some is left to measure,
+# but no longer than Whisper needs at the end of a word: tiny.en has as many wrong words with 0.2 s
+# as with 0.6 s, and a flush can be prepared as soon as the hang-over was passed on.
+_HANG_OVER_SHARE = 0.75
+_MAX_HANG_OVER = 0.2  # seconds
 
 # Seconds of quiet after which an utterance may be over.  In read English few quiets that the
 # detector finds are shorter: of 26 a minute, 20 last 0.2 s, and 10 half a second.
@@ -80,9 +84,14 @@ class GateParameters:
             )
 
     @property
+    def hang_over(self) -> float:
+        """Seconds of audio after speech that are decoded too: 0.2, less for a short silence."""
+        return min(_MAX_HANG_OVER, (self.silence_seconds - self.pre_roll) * _HANG_OVER_SHARE)
+
+    @property
     def min_silence(self) -> float:
         """The minimum length of a silence in seconds, without pre-roll and hang-over."""
-        return (self.silence_seconds - self.pre_roll) * (1 - _HANG_OVER_SHARE)
+        return self.silence_seconds - self.pre_roll - self.hang_over
 
 
 class _State(Enum):
@@ -97,9 +106,9 @@ class SilenceGate:
 
     Speech begins with a frame whose probability is at least `threshold`, and lasts while frames
     reach at least 0.15 less.  Because words begin and end softly, it includes `pre_roll` seconds
-    before and a hang-over after: three quarters of the rest of `silence_seconds`.  A pause that
-    would leave less than `min_silence` seconds of silence is passed on whole.  Speech is passed on
-    at once, and a silence is reported when it is certain: `silence_seconds` after the last speech.
+    before and `hang_over` seconds after.  A pause that would leave less than `min_silence` seconds
+    of silence is passed on whole.  Speech is passed on at once, and a silence is reported when it
+    is certain: `silence_seconds` after the last speech.
 
     A stream begins in silence, so a silence at its very beginning has only a SilenceEnded.  Any
     other has a SilenceStarted and a SilenceEnded with nothing between them.  Speech and silences
@@ -115,8 +124,7 @@ class SilenceGate:
         self._threshold = parameters.threshold
         self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
         self._pre_roll = round(parameters.pre_roll * SAMPLE_RATE)
-        rest = parameters.silence_seconds - parameters.pre_roll
-        self._hang_over = round(rest * _HANG_OVER_SHARE * SAMPLE_RATE)
+        self._hang_over = round(parameters.hang_over * SAMPLE_RATE)
         self._min_silence = max(1, round(parameters.min_silence * SAMPLE_RATE))
         self._audio = _NO_AUDIO  # from sample `_start`: undecided frames, then unclassified audio
         self._start = 0
@@ -206,6 +214,12 @@ class SilenceGate:
         if self._state is not _State.SPEECH:
             return 0.0
         return (self._position - self._speech_end) / SAMPLE_RATE
+
+    @property
+    def quiet_share(self) -> float:
+        """The share of the silence that ends an utterance which has passed in this quiet."""
+        silence = self._pre_roll + self._hang_over + self._min_silence
+        return self.quiet_seconds * SAMPLE_RATE / silence
 
     @property
     def holds_quiet(self) -> bool:

@@ -22,7 +22,6 @@ MAX_TERMS, MAX_TERM_CHARACTERS = 500, 10_000
 
 MIN_PAUSE = 0.3  # seconds of silence; shorter pauses occur within words
 _PRE_ROLL_SHARE = 0.4  # pre-roll of the gate, as a fraction of the silence that ends speech
-HANG_OVER_SHARE = 0.45  # resulting hang-over of the gate, as a fraction of the same silence
 _DETECTED = {"auto", "multi"}  # what clients call a language that the model detects
 
 

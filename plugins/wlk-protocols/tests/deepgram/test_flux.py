@@ -64,8 +64,8 @@ def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
         HypothesisChange(Transcript((token("zero", 0.5),)), 0.6),
         mark(0.6),
         Commit((token("zero", 0.5),), 0.8),
-        mark(0.8),
-        mark(1.0),
+        mark(0.8, passed=0.7),
+        mark(1.0, passed=0.7),
         Endpoint(0.5, "silence", 1.3),
     )
 

@@ -11,14 +11,7 @@ from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
 from wlk_protocols.deepgram.formatting import FIELDS, formatting_filters
-from wlk_protocols.fields import (
-    HANG_OVER_SHARE,
-    MIN_PAUSE,
-    check_terms,
-    gate_of,
-    keyterms_of,
-    language_of,
-)
+from wlk_protocols.fields import MIN_PAUSE, check_terms, gate_of, keyterms_of, language_of
 from wlk_serve.protocols import RequestError, StreamOptions
 
 if TYPE_CHECKING:
@@ -198,7 +191,7 @@ class FluxQuery:
     @property
     def hang_over(self) -> float:
         """Seconds of audio that the gate passes on after speech."""
-        return self.end_seconds * HANG_OVER_SHARE
+        return gate_of(self.end_seconds).hang_over
 
     def configured(self, message: Configure) -> FluxQuery:
         """

@@ -94,19 +94,14 @@ class Translator(Annotator, Protocol):
 
 
 class TurnDetector(Annotator, Protocol):
-    """
-    Decide during a short pause whether the speaker has finished.
-
-    A session asks in each pause, 0.4 s after the last frame of speech, and again if the text
-    changes during the pause.
-    """
+    """Decide once in each pause, 0.2 s after the speech, whether the speaker has finished."""
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] at 16 kHz, n >= 1; keeps what the model needs and runs no model."""
         ...
 
     def end_of_turn(self, text: str) -> float:
-        """Return the probability in [0, 1] that the turn with this text is over."""
+        """Return the probability that the turn is over; from 0.5 on a pause of 0.4 s ends it."""
         ...
 
 

@@ -198,13 +198,12 @@ class SupportsPreparedFlush(Protocol):
     in vain; if the quiet lasts, the flush returns the words at once.
     """
 
-    def prepare_flush(self) -> None:
+    def prepare_flush(self) -> Transcript | None:
         """
-        Decode what a flush would decode now, and keep the result for it.
+        Decode what a flush would decode now, keep the result, and return its words if it can.
 
         Nothing is committed, and neither the hypothesis nor `processed_up_to` changes.  The next
         flush returns exactly what it would have returned without this call.  Audio inserted in
-        between makes the kept result useless.  A failure counts as that of any other call, which
-        changes nothing and can be repeated.
+        between makes the kept result useless.  A failure counts as that of any other call.
         """
         ...

@@ -23,6 +23,11 @@ def drain(stream: Any) -> list[Any]:
     return tokens
 
 
+def words_of(tokens: Any) -> list[Any]:
+    """Return the words and times of tokens, whose language is known only after the flush."""
+    return [(token.text, token.start, token.end) for token in tokens]
+
+
 @POLICIES
 def test_the_flush_makes_no_call_of_its_own(policy: str, coded_engine: Any, speech: Any) -> None:
     """The answer is kept until the flush, and until then nothing of it is visible."""
@@ -60,10 +65,11 @@ def test_preparing_changes_no_word_and_no_time(
         for piece, pause in zip(np.split(speech.audio, cuts), [*is_pause, True], strict=True):
             stream.insert_audio_chunk(piece)
             tokens[-1] += drain(stream)
-            if prepares:
-                stream.prepare_flush()
+            prepared = stream.prepare_flush() if prepares else None
             if pause:
-                tokens[-1] += stream.start_silence().committed
+                flushed = stream.start_silence().committed
+                assert prepared is None or words_of(prepared.tokens) == words_of(flushed)
+                tokens[-1] += flushed
                 stream.end_silence(0.5)
         tokens[-1] += stream.finish().committed
 

@@ -147,7 +147,7 @@ def test_each_utterance_is_translated_once(run, speech):
 def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
     """It does so after 0.4 s of quiet instead of 1.2 s; if it finds no end, the gate decides."""
     audio = np.concatenate((speech, silence(3.0), speech, silence(3.0)))
-    early = run(audio, turn_detector=ScriptedTurnDetector(["nine"]))
+    early = run(audio, turn_detector=ScriptedTurnDetector(["nine"]), prepares_flush=True)
     late = run(audio, turn_detector=ScriptedTurnDetector(["never"]))
     first, second = kinds(early, Endpoint)[0], kinds(late, Endpoint)[0]
 
@@ -255,7 +255,8 @@ def test_the_cut_of_the_audio_moves_no_turn(chunk_seconds, run, speech):
     def ends(seconds):
         detector = ScriptedTurnDetector(["nine", "four"])
         audio = np.concatenate((speech, silence(3.0), speech, silence(0.9), speech))
-        events = run(audio, chunk_seconds=seconds, turn_detector=detector)
+        options = {"turn_detector": detector, "prepares_flush": True}
+        events = run(audio, chunk_seconds=seconds, **options)
         return [(event.time, event.reason) for event in kinds(events, Endpoint)]
 
     assert ends(0.1) == ends(chunk_seconds)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from session_events import kinds, tokens_of
+from session_events import kinds, text_of, tokens_of
 
 from wlk_conformance.testing import silence
-from wlk_live.session import End, Endpoint, Failure, Session
+from wlk_core import StreamClosed
+from wlk_live.session import Commit, End, Endpoint, Failure, HypothesisChange, Session
 from wlk_live.vad import GateParameters, SilenceGate
 
 CHUNK = 1_600
@@ -50,6 +53,11 @@ def all_events(answers):
     return [event for _, events in answers for event in events if not isinstance(event, End)]
 
 
+def final_events(answers):
+    """Return the events that later ones cannot change: all but hypotheses."""
+    return [event for event in all_events(answers) if not isinstance(event, HypothesisChange)]
+
+
 @pytest.mark.parametrize("silence_seconds", [0.2, 0.5, 1.2])
 def test_a_silence_that_becomes_certain_costs_no_call(follow, talk, silence_seconds):
     """The words of an utterance are published without another call of the engine."""
@@ -80,7 +88,7 @@ def test_words_times_and_events_are_those_of_a_session_that_waits(follow, talk, 
         for prepares in (False, True)
     )
 
-    assert all_events(prepared) == all_events(plain)
+    assert final_events(prepared) == final_events(plain)
 
 
 def test_a_commit_in_the_quiet_costs_no_call(follow, speech):
@@ -93,27 +101,141 @@ def test_a_commit_in_the_quiet_costs_no_call(follow, speech):
     assert tokens_of(answers[2][1])
 
 
-def test_speech_that_goes_on_at_once_loses_nothing(follow, speech, words):
-    """A thousand pauses that end again are work in vain, and no word differs."""
+def test_the_last_words_are_shown_before_the_silence_is_certain(follow, speech):
+    """A client sees them a moment after they were spoken, not when the utterance has ended."""
+    pieces = [*np.split(speech[: 5 * CHUNK], 5), *[silence(0.1)] * 12]
+    texts = []
+    for prepares in (False, True):
+        answers = follow(pieces, prepares=prepares)
+        shown = [each for _, events in answers[:-4] for each in kinds(events, HypothesisChange)]
+        texts.append([each.transcript.text for each in shown])
+    words = text_of(all_events(answers))
+
+    assert texts == [[], [words]]
+
+
+def test_words_shown_in_a_quiet_do_not_vanish_when_speech_goes_on(follow, speech):
+    """They stay until the next hypothesis, which has them too."""
+    pieces = [speech[:20_000], silence(0.5), *np.split(speech[20_000:84_000], 40)]
+    answers = follow(pieces, prepares=True)
+    shown = [each.transcript.text for each in kinds(all_events(answers), HypothesisChange)]
+    committed = ""
+    read = [""]
+    for event in all_events(answers):
+        if isinstance(event, Commit):
+            committed += "".join(token.text for token in event.tokens)
+        elif isinstance(event, HypothesisChange):
+            read.append(committed + event.transcript.text)
+
+    assert len(shown) > 3
+    assert all(after.startswith(before) for before, after in pairwise(read[:-1]))
+
+
+@pytest.mark.parametrize("pause", [0.01, 0.13, 0.24])
+def test_speech_that_goes_on_at_once_loses_nothing(follow, speech, pause):
+    """A hundred pauses that end again are work in vain, and no word differs."""
     pieces = []
     for start in range(0, len(speech), CHUNK):
-        pieces += [speech[start : start + CHUNK], silence(0.13)]
+        pieces += [speech[start : start + CHUNK], silence(pause)]
+    plain, prepared = (follow(pieces, prepares=prepares) for prepares in (False, True))
+
+    assert final_events(prepared) == final_events(plain)
+
+
+def test_hundreds_of_pauses_a_minute_cost_little(follow):
+    """While speech goes on after each, only two are decoded in vain, and one every 10 s."""
+    syllable = np.full(512, 0.1, np.float32)  # a frame of the detector
+    pieces = [np.concatenate((syllable, silence(0.096)))] * 240  # half a minute
+    plain, prepared = (
+        follow(pieces, prepares=prepares, silence_seconds=0.2)[-1][0] for prepares in (False, True)
+    )
+
+    assert 2 <= prepared - plain <= 2 + 30 // 10
+
+
+def test_noise_as_loud_as_speech_prepares_nothing(follow, speech):
+    """While the detector finds no quiet, every call is one that a session makes anyway."""
+    noisy = np.where(speech == 0, np.float32(1e-3), speech)
+    pieces = np.split(noisy, range(CHUNK, len(noisy), CHUNK))
     plain, prepared = (follow(pieces, prepares=prepares) for prepares in (False, True))
 
     assert all_events(prepared) == all_events(plain)
+    assert [calls for calls, _ in prepared] == [calls for calls, _ in plain]
 
 
-def test_a_failing_engine_is_called_again_and_nothing_is_lost(follow, talk, words):
-    """A failed preparation is reported and retried like any other call."""
+@pytest.fixture
+def fail_in_quiet(follow, talk):
+    """Return a function that repeats a session whose first calls in a quiet fail."""
     pieces = [talk[start : start + CHUNK] for start in range(0, len(talk), CHUNK)]
     answers = follow(pieces, prepares=True)
     before = 0
-    for calls, events in answers:  # the first call in quiet is one that no hypothesis follows
+    for calls, events in answers:  # no other call of the first quiet follows the prepared one
         if kinds(events, Endpoint):
             break
         before = calls
-    failed = follow(pieces, prepares=True, fail_at={before})
 
-    failures = kinds(all_events(failed), Failure)
-    assert [failure.is_final for failure in failures] == [False]
+    def fail_in_quiet(count):
+        return answers, follow(pieces, prepares=True, fail_at=range(before, before + count))
+
+    return fail_in_quiet
+
+
+def test_a_failure_of_work_that_nobody_requested_is_no_event(fail_in_quiet, caplog):
+    """It is logged, and the flush decodes the words."""
+    answers, failed = fail_in_quiet(1)
+
+    assert final_events(failed) == final_events(answers)
+    assert "could not be decoded in advance" in caplog.text
+
+
+def test_a_failure_that_persists_is_reported_by_the_flush(fail_in_quiet):
+    """It is retried like that of any other call, and nothing is lost."""
+    answers, failed = fail_in_quiet(3)
+
+    assert [event.is_final for event in kinds(all_events(failed), Failure)] == [False, False]
     assert tokens_of(all_events(failed)) == tokens_of(all_events(answers))
+
+
+@pytest.fixture
+def interrupt(open_coded, detector, speech):
+    """Return a function that runs a session in which something happens during the preparation."""
+
+    def interrupt(action):
+        calls = []
+        processor = open_coded(before_call=lambda: calls.append(None) or act())
+        session = Session(
+            processor, gate=SilenceGate(detector), encoding="f32le", prepares_flush=True
+        )
+
+        def act():
+            if session.audio_time > spoken:
+                action(session, processor)
+
+        last = np.flatnonzero(speech)[-1] + 1
+        spoken = last / 16_000
+        events = session.feed(speech[:last])
+        before = len(calls)
+        events += session.feed(silence(0.3))
+        assert len(calls) == before + 1
+        return session, events
+
+    return interrupt
+
+
+def test_a_commit_during_the_preparation_is_answered_by_it(interrupt, speech, words):
+    """It was requested while the engine ran, and needs no call of its own."""
+    session, events = interrupt(lambda session, _: session.commit())
+
+    assert [event.reason for event in kinds(events, Endpoint)] == ["commit"]
+    assert len(tokens_of(events)) == len(words)
+    assert not tokens_of(session.finish())
+
+
+def test_a_client_that_leaves_during_the_preparation_gets_no_word(interrupt):
+    """The stream was closed by its owner: the session ends at the next call."""
+    session, events = interrupt(lambda _, processor: processor.close())
+
+    assert not kinds(events, Failure, Endpoint)
+    with pytest.raises(StreamClosed):
+        session.finish()
+    assert session.is_over

@@ -23,13 +23,7 @@ from wlk_core.errors import (
 from wlk_core.online.engine_calls import engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import PROMPT_TAIL_CHARACTERS, TranscriptBuilder, Utterance
-from wlk_core.processor import (
-    MAX_RETRIES,
-    SAMPLE_RATE,
-    StreamStats,
-    SupportsCatchUp,
-    SupportsPreparedFlush,
-)
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsCatchUp
 from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 from wlk_core.untrusted import real_number, reason, shown
 
@@ -104,13 +98,17 @@ class OnlineStream:
         if isinstance(self._recognizer, SupportsCatchUp):
             self._recognizer.end_catch_up()
 
-    def prepare_flush(self) -> None:
+    def prepare_flush(self) -> Transcript | None:
         """Decode what a flush would decode, if nothing is due before; see SupportsPreparedFlush."""
+        recognizer: Any = self._recognizer  # whose `prepare_flush` returns words, or None
         with self._exclusive_call():
-            if not self.has_backlog and isinstance(self._recognizer, SupportsPreparedFlush):
-                with self._engine_attempt():
-                    self._recognizer.prepare_flush()
-                self._update_stats()
+            if self.has_backlog or not hasattr(recognizer, "prepare_flush"):
+                return None
+            with self._engine_attempt():
+                words = recognizer.prepare_flush()
+            self._update_stats()
+            utterance = Utterance(self._utterance_start, self._fed_time, recognizer.language)
+            return None if words is None else self._transcript.preview(words, utterance)
 
     @property
     def has_backlog(self) -> bool:

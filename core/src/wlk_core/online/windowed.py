@@ -142,12 +142,18 @@ class WindowedRecognizer(UtteranceRecognizer[W], ABC, Generic[W, D]):
         super().feed(audio)
         self._prepared = None
 
-    def prepare_flush(self) -> None:
-        """Decode the end of the utterance and keep the answer for the last step of a flush."""
-        if self._prepared is None and self._has_rest:
+    def prepare_flush(self) -> tuple[W, ...]:
+        """Decode the end of the utterance, and keep the answer for the last step of a flush."""
+        if not self._has_rest:
+            return self.hypothesis
+        if self._prepared is None:
             answer, language = self._decode_window(self._audio.end, is_last=True)
             self.work += answer.work
             self._prepared = attrs.evolve(answer, work=WorkCounters()), language
+        kept = self._prefix, self._overlap_end  # which new words may move
+        words = self._new_words(self._prepared[0].words, self._audio.end)
+        self._prefix, self._overlap_end = kept
+        return words
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""

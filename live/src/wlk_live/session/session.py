@@ -71,8 +71,8 @@ class Session:
             then decides only at its latest tick.  No audio is left out, but the words can depend on
             when the audio came.  With None they never do.
         prepares_flush: decode the end of an utterance in the first quiet after it, so that its
-            words are there when the gate is certain.  For live audio: where speech goes on, the
-            work was in vain.  It changes no word.
+            words are shown as a hypothesis, and are there when the gate is certain.  For live
+            audio: where speech goes on, the work was in vain.  It changes no committed word.
 
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,6 +28,7 @@ from wlk_live.session.events import (
     Translation,
 )
 from wlk_live.session.inbox import Gap, Mark, Request
+from wlk_live.session.preparation import Preparation
 from wlk_live.vad import SilenceEnded, SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
@@ -41,10 +43,13 @@ if TYPE_CHECKING:
     from wlk_live.session.text_filters import TextFilters
     from wlk_live.vad import GateEvent, SilenceGate
 
+_LOGGER = logging.getLogger(__name__)
+
 _LAG_SECONDS = 2.0  # a Lag is reported when more audio than this waits to be decoded
-# Seconds of quiet after which the turn detector is asked.  Of 92 pauses inside sentences 28 % are
-# longer.  50 % are longer than 0.3 s, where smart-turn v3 ends three times as many: docs/turns.md.
-_TURN_PAUSE = 0.4
+# Seconds of quiet after which the turn detector is asked, and after which its answer ends the turn.
+# Of 92 pauses inside sentences 28 % are longer than 0.4 s.  50 % are longer than 0.3 s, where
+# smart-turn v3 ends three times as many: docs/turns.md.
+_TURN_QUERY, _TURN_PAUSE = 0.2, 0.4
 _TURN_SAMPLES = SAMPLE_RATE // 10  # samples between two checks for a pause
 _TURN_OVER = 0.5  # the probability at which a turn is over
 
@@ -84,15 +89,17 @@ class Worker:
         self._catch_up_after = catch_up_after
         self._catches_up = False
         self._prepares_flush = prepares_flush
+        self._preparation = Preparation()
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the inbox, gaps included
         self._latencies = array("f")  # emission latency of each word in seconds
         self._emission = Emission((), 0.0, 0.0)  # the latest
         self._hypothesis = ""  # the text last reported
+        self._prepared: Transcript | None = None  # the words of a prepared flush
         self._is_lagging = False
         self._is_speaking = False  # whether there was speech or a word since the last endpoint
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
-        self._asked_text: str | None = None  # the text last judged by the turn detector in a pause
+        self._turn_is_over: bool | None = None  # the turn detector's answer in this pause
 
     def work(self) -> Work:
         """Work through the inbox, in steps of at most one call of the processor."""
@@ -161,19 +168,33 @@ class Worker:
         yield from self._drain()
         self._report_hypothesis()
         self._annotate()
-        # A late session has no time for work that may be in vain.
-        if self._prepares_flush and self._holds_quiet and not self._inbox.items:
-            yield from self._call_processor(self._prepare_flush)
+        if not self._inbox.items:  # a late session has no time for work that may be in vain
+            yield from self._prepare_flush()
 
-    @property
-    def _holds_quiet(self) -> bool:
-        """Whether a flush now would be that of the silence, if this quiet becomes one."""
-        return self._gate is not None and self._gate.holds_quiet
-
-    def _prepare_flush(self) -> Emission:
-        if isinstance(self._processor, SupportsPreparedFlush):
-            self._processor.prepare_flush()
-        return Emission((), self._emission.processed_up_to, self._emission.stable_up_to)
+    def _prepare_flush(self) -> Work:
+        """Decode the end of the utterance once in each quiet that the gate holds, and show it."""
+        gate, processor = self._gate, self._processor
+        if not (self._prepares_flush and gate is not None and gate.holds_quiet):
+            return
+        is_due = self._preparation.is_due(
+            self._position,
+            self._received_position,
+            quiet_share=gate.quiet_share,
+            is_likely=self._turn_is_over is True,
+        )
+        if not (is_due and isinstance(processor, SupportsPreparedFlush)):
+            return
+        self._preparation.begin(self._position)
+        if self.has_called:
+            yield
+        self.has_called = True
+        try:
+            self._prepared = processor.prepare_flush()
+        except BackendError as error:
+            # Nobody has asked for these words yet; the flush decodes them, with its own retries.
+            _LOGGER.warning("the end of an utterance could not be decoded in advance: %s", error)
+            return
+        self._report_hypothesis()
 
     def _drain(self) -> Work:
         # In calls of a few steps each, where a flush would decode everything in one.
@@ -183,6 +204,8 @@ class Worker:
     def _flush(self, call: Callable[[], Emission]) -> Work:
         yield from self._drain()
         yield from self._call_processor(call)
+        self._preparation.flush(self._position)
+        self._prepared = None
         self.settle()
         self._report_hypothesis()
 
@@ -250,17 +273,21 @@ class Worker:
     def _detect_turn(self, gate: SilenceGate) -> Work:
         if not self._annotators.has_turn_detector:
             return
-        # The answer depends on the text, which must not depend on the speed of the engine.
-        yield from self._drain()
-        self._report_hypothesis()
-        text = self._utterance_text + self._processor.get_buffer().text
-        if gate.quiet_seconds < _TURN_PAUSE:
-            self._asked_text = None
-        elif self._is_speaking and text != self._asked_text:
-            self._asked_text = text
+        quiet = gate.quiet_seconds
+        if quiet < _TURN_QUERY or not self._is_speaking:
+            self._turn_is_over = None
+            return
+        if self._turn_is_over is None:
+            # The answer depends on the text, which must not depend on the speed of the engine.
+            yield from self._drain()
+            self._report_hypothesis()
+            yield from self._prepare_flush()
+            text = self._utterance_text + self._spoken.text
             probability = self._annotators.end_of_turn(text)
-            if probability is not None and probability >= _TURN_OVER:
-                yield from self._apply(gate.end_speech(), "turn-detector")
+            self._turn_is_over = probability is not None and probability >= _TURN_OVER
+            yield from self._prepare_flush()  # if it was not, because too much was in vain
+        if self._turn_is_over and quiet >= _TURN_PAUSE:
+            yield from self._apply(gate.end_speech(), "turn-detector")
 
     def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> None:
         if not self._annotators.running:
@@ -281,13 +308,15 @@ class Worker:
             self.has_called = True
             try:
                 self.retry_delay = 0.0
-                self._emission = call()
+                before, self._emission = self._emission, call()
             except BackendError as error:
                 if not error.retryable or error.is_exhausted or attempt == MAX_RETRIES:
                     raise
                 self.events.append(Failure(error, is_final=False, audio_time=self._inbox.end))
                 self.retry_delay = _RETRY_SECONDS * 2**attempt
             else:
+                if before.processed_up_to != self._emission.processed_up_to:
+                    self._prepared = None
                 self._commit(self._emission.committed)
                 return
 
@@ -332,9 +361,16 @@ class Worker:
             self.events.append(Lag(waiting, self._inbox.end))
 
     @property
+    def _spoken(self) -> Transcript:
+        """The hypothesis, with the words of a prepared flush."""
+        # They stay until the processor has decoded more audio: if speech goes on, they would vanish
+        # and come again.
+        return self._processor.get_buffer() if self._prepared is None else self._prepared
+
+    @property
     def _transcript(self) -> Transcript:
         """The hypothesis after the words that wait in a text filter."""
-        transcript = self._processor.get_buffer()
+        transcript = self._spoken
         waiting = self._filters.waiting
         return Transcript((*waiting, *transcript.tokens)) if waiting else transcript
 

@@ -40,6 +40,13 @@ def test_the_capital_and_the_stop_of_a_sentence_stay():
     assert formatted('"Twenty five!" (Half past seven.)') == '"25!" (7:30.)'
 
 
+def test_the_points_of_an_abbreviation_stay():
+    """Only a time changes them."""
+    assert formatted("Twenty or a.m. and five thirty p.m. of twenty.") == (
+        "20 or a.m. and 5:30 p.m. of 20."
+    )
+
+
 def test_a_number_can_be_spelled_with_capitals_or_a_curved_apostrophe():
     """The recognizer's typography makes no difference."""
     text = "TWENTY-FIVE PEOPLE at five o’clock"  # noqa: RUF001 -- what models write

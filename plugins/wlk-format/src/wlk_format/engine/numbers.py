@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wlk_format.engine.words import Word
 
 _DIGITS = re.compile(r"\d")
+_AM_PM = re.compile(r"([ap])\.m", re.IGNORECASE)  # damga reads "am" and "a m"
 _SEVERAL = re.compile(r"\b\d+ \d+\b")
 # French telephone numbers, and French thousands.
 _GROUPED = re.compile(r"\b(?:0\d(?: \d\d){4}|\d{1,3}(?: \d{3})+)\b")
@@ -43,7 +44,9 @@ class Numbers:
     def joins(self, words: Sequence[Word], following: Word | None) -> bool:
         """As `Stage.joins`: words of a run follow each other without punctuation."""
         last = words[-1]
-        if last.tail or not self._is_part(last):
+        if last.tail:  # " p." and "m."
+            return not last.is_whole and self._vocabulary.may_begin(last.core + last.tail)
+        if not self._is_part(last):
             return False
         if following is None:
             return True
@@ -78,11 +81,10 @@ class Numbers:
         return _value(self._language, word) if self._vocabulary.is_number(word) else None
 
     def _changes(self, run: Sequence[Word]) -> Iterator[tuple[int, int, str]]:
-        before = [word.core for word in run]
+        before = [_AM_PM.sub(r"\1m", word.core) for word in run]
         if any(_DIGITS.search(core) for core in before) or not self._is_exact(before):
             return
-        # "p.m." without its last point
-        text = _write(self._language, re.sub(r"\b([ap])\.m\b", r"\1m", " ".join(before)))
+        text = _write(self._language, " ".join(before))
         if not self._is_sound(text):
             return
         after = text.split()

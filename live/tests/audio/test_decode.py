@@ -12,7 +12,7 @@ import av
 import numpy as np
 import pytest
 
-from wlk_live.audio import audio_duration, decode_file
+from wlk_live.audio import audio_duration, channel_count, decode_file
 
 FORMATS = {
     "wav": "pcm_s16le",
@@ -50,6 +50,24 @@ def test_clicks_keep_their_times_in_every_format(recording, click_errors, suffix
     # No sample is added or lost, except that Vorbis rounds to its own blocks.
     is_exact = rate == 16_000 and suffix != "ogg"
     assert len(audio) == pytest.approx(40_000, abs=0 if is_exact else 64)
+
+
+@pytest.mark.parametrize("codec", ["pcm_s16le", "flac"], ids=["interleaved", "planar"])
+def test_one_channel_can_be_decoded_by_itself(codec):
+    """It equals a recording of that channel; one that is not there is silent."""
+    parts = np.random.default_rng(5).integers(-9000, 9000, (2, 1600)).astype(np.int16)
+    file = io.BytesIO()
+    with av.open(file, "w", format="flac" if codec == "flac" else "wav") as container:
+        stream = container.add_stream(codec, rate=16_000, layout="stereo")
+        frame = av.AudioFrame.from_ndarray(parts.T.reshape(1, -1), format="s16", layout="stereo")
+        frame.sample_rate = 16_000
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+    assert channel_count(file.getvalue()) == 2
+    for channel, expected in enumerate((*parts, np.zeros(1600))):
+        found = np.concatenate([*decode_file(file.getvalue(), channel=channel)])
+        np.testing.assert_array_equal(found, expected / np.float32(32_768))
 
 
 def test_channels_are_averaged(tmp_path):

@@ -14,6 +14,7 @@ from wlk_core.processor import StreamStats
 from wlk_live.session import Commit, End, Failure
 from wlk_serve.errors import RequestError
 from wlk_serve.protocols import ModelCard
+from wlk_serve.transcriptions.channels import render_channels
 from wlk_serve.transcriptions.protocol import Transcript, parse_form
 
 TOY = BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", languages=("en",))
@@ -193,3 +194,33 @@ def test_no_form_raises_anything_but_a_request_error(fields):
         parse_form(fields, ModelCard(name="small", spec=TOY), "transcribe")
     except RequestError as error:
         assert error.record()["message"]
+
+
+def test_channels_are_one_transcript_in_the_order_of_time(card, token):
+    """In every format, the words of a channel say which it is."""
+    first = [token(" zero", 0.25, 0.5), token(" three", 4.0, 4.5)]
+    second = [token(" one", 1.0, 1.5), token(" two", 1.5, 2.0)]
+
+    def answer(name, *fields):
+        asked = request(card, ("response_format", name), ("multichannel", "true"), *fields)
+        return render_channels(asked, [first, second], 5.0)[1]
+
+    granularities = [("timestamp_granularities[]", name) for name in ("word", "segment")]
+    found = json.loads(answer("verbose_json", *granularities))
+
+    assert found["text"] == "zero one two three"
+    assert [each["text"] for each in found["channels"]] == ["zero three", "one two"]
+    segments = [(each["text"], each["channel"]) for each in found["segments"]]
+    assert segments == [("zero", 0), ("one two", 1), ("three", 0)]
+    assert [each["speaker"][-1] for each in found["words"]] == ["1", "2", "2", "1"]
+    assert answer("text") == "Channel 1: zero\nChannel 2: one two\nChannel 1: three\n"
+    assert answer("vtt").startswith("WEBVTT\n\n00:00:00.250")
+    assert answer("srt").count("Channel 2: one two") == 1
+
+
+@pytest.mark.parametrize("field", [("stream", "true"), ("response_format", "diarized_json")])
+def test_channels_are_refused_where_their_order_or_speakers_are_not_known(card, field):
+    """Channels are transcribed one after another, and each is a speaker."""
+    card = attrs.evolve(card, speaker_delay=1.0)
+    with pytest.raises(RequestError, match="`multichannel` as false with `stream`"):
+        request(card, field, ("multichannel", "true"))

@@ -188,7 +188,7 @@ async def _disconnect():
 def test_a_failure_in_a_stream_is_an_event_with_an_error(token):
     """OpenAI's SDK raises the event as an APIError; it does not disclose the cause."""
 
-    async def recognize(*_):
+    async def recognize(*_, channel):
         yield Commit((token("zero"),), 1.0)
         yield Failure(BackendError("GPU 0 is lost"), True, 1.0)
 

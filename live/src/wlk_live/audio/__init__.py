@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wlk_live.audio.decode import audio_duration as audio_duration
+from wlk_live.audio.decode import channel_count as channel_count
 from wlk_live.audio.decode import decode_file as decode_file
 from wlk_live.audio.decode import may_be_live as may_be_live
 from wlk_live.audio.pcm import PcmReader as PcmReader

@@ -62,9 +62,12 @@ class _Piece(NamedTuple):
     start: float | None = None
 
 
-def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
+def decode_file(path: AudioPath, *, channel: int | None = None) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
+
+    With *channel*, counted from 0, only that channel is decoded; it is silent where there are
+    fewer.
 
     *path* is a local file in any format that FFmpeg reads, "-" for standard input, the bytes of a
     file, or a binary file object, which is read from its beginning and stays open.  The recording
@@ -89,7 +92,14 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
 
     """
     with _open_recording(path) as recording:
+        recording.channel = channel
         yield from filter(len, _resampled(_without_gaps(recording)))
+
+
+def channel_count(path: AudioPath) -> int:
+    """Return the number of channels that a recording's header states; raises as `decode_file`."""
+    with _open_recording(path) as recording:
+        return recording.channels
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -166,9 +176,14 @@ class _Recording:
         self.origin = 0.0 if is_absolute else (container.start_time or 0) / _AV_TIME_BASE
         # A longer gap in the sound means that the clock restarted.
         self.max_gap = _MAX_JUMPY_GAP if container.format.flags & _CLOCK_MAY_JUMP else _MAX_GAP
+        self.channel: int | None = None  # the only one to decode
         self._samples = 0
         self._decoded_until = 0.0  # container time in seconds
         self._damage: str | None = None  # describes the first damage
+
+    @property
+    def channels(self) -> int:
+        return self._stream.codec_context.layout.nb_channels
 
     @property
     def seconds(self) -> float | None:
@@ -236,7 +251,7 @@ class _Recording:
                 f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
                 f"{self._reader.name!r}; its header is damaged: copy or download it again"
             )
-        samples = _to_mono(frame)
+        samples = _to_mono(frame, self.channel)
         start = None if frame.pts is None or frame.time_base is None else frame.time
         begin = self._decoded_until if start is None else start
         # Not rescaled: the factor would be a guess, and the sound before the first such sample has
@@ -284,7 +299,7 @@ class _Recording:
             raise AudioFormatError(self._damage)
 
 
-def _to_mono(frame: AudioFrame) -> NDArray[np.float32]:
+def _to_mono(frame: AudioFrame, channel: int | None) -> NDArray[np.float32]:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -294,8 +309,12 @@ def _to_mono(frame: AudioFrame) -> NDArray[np.float32]:
         ) from error
     count, is_planar = frame.layout.nb_channels, frame.format.is_planar
     samples = to_float32(array.reshape((count, -1) if is_planar else (-1, count)))
-    mean: NDArray[np.float32] = samples.mean(axis=0 if is_planar else 1, dtype=np.float32)
-    return mean
+    if not is_planar:
+        samples = samples.T
+    if channel is None:
+        mean: NDArray[np.float32] = samples.mean(axis=0, dtype=np.float32)
+        return mean
+    return samples[channel].copy() if channel < count else np.zeros_like(samples[0])
 
 
 class _Reader:

@@ -91,7 +91,7 @@ def test_fields_that_are_ignored_are_named_in_the_metadata():
     [
         ("", {"content_type": "application/json"}, "does not fetch URLs"),
         ("callback=https://example.org", {}, "callback"),
-        ("multichannel=true", {}, "one recording per channel"),
+        ("multichannel=perhaps", {}, "multichannel as true or false"),
         ("utterances=perhaps", {}, "utterances"),
         ("language=xx", {}, "xx"),
     ],
@@ -107,3 +107,17 @@ def test_a_refusal_has_deepgrams_fields():
     response = RECORDINGS.refuse(RequestError("no", status=401, code="invalid_api_key"))
 
     assert (401, b"INVALID_AUTH" in response.body) == (response.status_code, True)
+
+
+def test_each_channel_is_a_result_and_utterances_are_in_the_order_of_time():
+    """An utterance names its channel."""
+    request, answered = asked("multichannel=true&utterances=true")
+    second = [ASRToken(0.25, 0.75, " Two.", 0.5), ASRToken(5.0, 5.5, " Three.", 0.5)]
+    answer = answered("req_1", [list(WORDS), second], 6.0)
+
+    assert request.is_multichannel
+    channels = [each["alternatives"][0] for each in answer["results"]["channels"]]
+    assert [each["transcript"] for each in channels] == ["Zero, one.", "Two. Three."]
+    found = [(each["channel"], each["transcript"]) for each in answer["results"]["utterances"]]
+    assert found == [(0, "Zero,"), (1, "Two."), (0, "one."), (1, "Three.")]
+    assert answer["metadata"]["channels"] == 2

@@ -238,10 +238,17 @@ class Service:
         return await self._open(make, on_events, after_step=after_step)
 
     async def recognize(
-        self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
+        self,
+        file: BinaryIO,
+        request: TranscriptionRequest,
+        use: Callable[[float], object],
+        *,
+        channel: int | None = None,
     ) -> AsyncGenerator[Event]:
         """
         Yield the events of a recording until its End; a failure is also an event.
+
+        With *channel*, they are those of one channel, otherwise of the mean of all.
 
         *use* is called in another thread with the seconds of each decoded piece; it may raise
         RequestError.  Raises WLKError if the engine or the diarizer cannot be opened.
@@ -258,7 +265,7 @@ class Service:
                 if request.task == "transcribe"
                 else (),
             )
-            pieces = parts.enter_context(closing(decode_file(file)))
+            pieces = parts.enter_context(closing(decode_file(file, channel=channel)))
             # If a client does not read its answer, decoding pauses: events do not pile up for it.
             return RecordingSession(session, pieces, use, lambda: queue.qsize() < _MAX_UNREAD_STEPS)
 

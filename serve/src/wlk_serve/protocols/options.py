@@ -59,6 +59,8 @@ class TranscriptionRequest:
         model: the name of the model's card.
         filters: as in `StreamOptions`; a translation has none.
         granularities: which parts verbose_json has: "word", "segment" or both.
+        is_multichannel: whether each channel of the recording is transcribed by itself, and not
+            their mean.
         ignored: names of fields that this server cannot honour, at most 20 that fit a header.
 
     """
@@ -73,6 +75,7 @@ class TranscriptionRequest:
     granularities: frozenset[str] = frozenset({"segment"})
     has_logprobs: bool = False
     streams: bool = False
+    is_multichannel: bool = False
     ignored: tuple[str, ...] = ()
 
     @property

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
 
-    from wlk_core.tokens import ASRToken
     from wlk_live.session.events import Event
     from wlk_serve.protocols.audio import SegmentEnd, SessionAudio
     from wlk_serve.protocols.card import ModelCard
     from wlk_serve.protocols.options import StreamOptions, TranscriptionRequest
 
 Message: TypeAlias = "dict[str, Any]"
-RecordingAnswer: TypeAlias = "Callable[[str, Sequence[ASRToken], float], Message]"
+RecordingAnswer: TypeAlias = "Callable[[str, Any, float], Message]"
 RecordingRequest: TypeAlias = "tuple[TranscriptionRequest, RecordingAnswer]"
 HandleEvent: TypeAlias = "Callable[[Event | SegmentEnd], Iterable[Message]]"
 ProtocolRoute: TypeAlias = "SocketRoute | RecordingRoute | TcpRoute"
@@ -244,8 +243,9 @@ class RecordingRoute:
 
     Attributes:
         open: returns how to transcribe the recording, and a function that returns the answer, a
-            JSON object, from the request's identifier, the words and the seconds of audio; raises
-            WLKError to refuse the request before its body is read.
+            JSON object, from the request's identifier, the words (a list of those of each channel
+            if the request is multichannel) and the seconds of audio; raises WLKError to refuse the
+            request before its body is read.
 
     """
 

@@ -47,7 +47,7 @@ _FILTERS = "wlk.filters"
 _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
 _KNOWN = {
     "model", "language", "prompt", "hotwords", "response_format", "stream", "temperature", _FILTERS,
-    *_LISTS,
+    "multichannel", *_LISTS,
 }  # fmt: skip
 
 
@@ -114,6 +114,7 @@ def parse_form(
         granularities=frozenset(granularities or {"segment"}),
         has_logprobs="logprobs" in includes,
         streams=streams,
+        is_multichannel=_is_multichannel(single, response_format, streams=streams),
         ignored=tuple(sorted(filter(_FIELD_NAME.fullmatch, ignored)))[:_MAX_IGNORED],
     )
 
@@ -130,6 +131,15 @@ def _filters(single: dict[str, str], card: ModelCard, task: Task) -> Filters:
         expected = 'as JSON such as {"NAME": {"OPTION": "VALUE"}}'
         raise invalid(_FILTERS, expected, reprlib.repr(single[_FILTERS])) from None
     return card.check_filters(value, param=_FILTERS)
+
+
+def _is_multichannel(single: dict[str, str], response_format: str, *, streams: bool) -> bool:
+    asked = single.get("multichannel") or "false"
+    is_multichannel: bool = converted(asked, bool, "multichannel", is_text=True)
+    if is_multichannel and (streams or response_format == "diarized_json"):
+        expected = "false with `stream` or the response_format diarized_json"
+        raise invalid("multichannel", f"as {expected}", "true")
+    return is_multichannel
 
 
 def _check_unicode(name: str, value: str) -> None:
@@ -273,10 +283,9 @@ class Transcript:
         return record
 
     def _verbose_record(self) -> Json:
-        counts = Counter(t.detected_language for t in self.tokens if t.detected_language)
         record: Json = {
             "task": self._request.task,
-            "language": _language_name(counts, self._request),
+            "language": language_name(self.tokens, self._request),
             "duration": round_seconds(self.seconds),
             "text": self._deltas.text,
             "usage": self._usage(),
@@ -284,7 +293,7 @@ class Transcript:
         if "segment" in self._request.granularities:
             segments = enumerate(segments_with_tokens(self.tokens))
             record["segments"] = [
-                _segment_record(number, segment, tokens) for number, (segment, tokens) in segments
+                segment_entry(number, segment, tokens) for number, (segment, tokens) in segments
             ]
         if "word" in self._request.granularities:
             record["words"] = word_records(self.tokens)
@@ -299,15 +308,16 @@ class Transcript:
         return {"type": "duration", "seconds": round_seconds(self.seconds)}
 
 
-def _language_name(counts: Counter[str], request: TranscriptionRequest) -> str:
+def language_name(tokens: Iterable[ASRToken], request: TranscriptionRequest) -> str:
     """Return the English name of the transcript's language, in lower case as OpenAI writes it."""
     if request.task == "translate":
         return "english"
+    counts = Counter(t.detected_language for t in tokens if t.detected_language)
     code = counts.most_common(1)[0][0] if counts else request.language
     return _UNKNOWN if code is None else NAMES.get(code, code).lower()
 
 
-def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
+def segment_entry(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
     """Return a segment; fields that only Whisper's own decoder has are neutral."""
     text = segment.text.encode("utf-8", "replace")
     record: dict[str, Any] = {

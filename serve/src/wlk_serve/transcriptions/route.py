@@ -15,13 +15,15 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
+from wlk_live.audio import channel_count
 from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
 from wlk_serve.ops.metrics import SessionFigures
 from wlk_serve.protocols.routes import Handshake
+from wlk_serve.transcriptions.channels import render_channels
 from wlk_serve.transcriptions.protocol import Transcript, parse_form
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable
+    from collections.abc import AsyncGenerator, Awaitable, Sequence
     from contextlib import AbstractContextManager
 
     from starlette.datastructures import FormData, Headers
@@ -38,6 +40,7 @@ _MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk
 _WAIT_SECONDS = 30.0  # for the next part of the body; a proxy has to deal with slower clients
 _STATUS_SECONDS = 1.0  # for a first event or an error, before the headers of a stream are sent
 _COMMENT_SECONDS = 5.0  # between two comments of a stream that has no event to send
+_MAX_CHANNELS = 16  # each is decoded and transcribed by itself
 _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 1 << 16  # per field, such as a prompt
 _FILE = "file"
@@ -62,10 +65,19 @@ async def transcribe_upload(
         stack.push_async_callback(form.close)
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         request = parse_form(fields, service.card, task)
+        if request.is_multichannel:
+            work = _channels(service, recording_of(form).file, request, upload)
+            channels = await upload.while_connected(http_request, work)
+            media_type, body = await asyncio.to_thread(
+                render_channels,
+                request,
+                [each.tokens for each in channels],
+                channels[0].seconds,
+            )
+            return _response(media_type, body, request)
         transcript = Transcript(request, service.card.speaker_delay)
         records = _records(service, recording_of(form).file, request, upload, transcript)
         await stack.enter_async_context(aclosing(records))
-        headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
         if request.streams:
             first = asyncio.ensure_future(anext(records, None))
             stack.push_async_callback(_cancel, first)
@@ -76,11 +88,22 @@ async def transcribe_upload(
             if first.done():
                 first.result()
             stream = _events(first, records, transcript, upload, stack.pop_all())
-            return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+            return StreamingResponse(
+                stream, media_type="text/event-stream", headers=_headers(request)
+            )
         await upload.while_connected(http_request, _exhaust(records))
         # In a thread, because writing an hour of words would block the event loop for too long.
         media_type, body = await asyncio.to_thread(transcript.render)
-        return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
+        return _response(media_type, body, request)
+
+
+def _response(media_type: str, body: str, request: TranscriptionRequest) -> Response:
+    encoded = body.encode("utf-8", "replace")
+    return Response(encoded, media_type=media_type, headers=_headers(request))
+
+
+def _headers(request: TranscriptionRequest) -> dict[str, str]:
+    return {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
 
 
 async def transcribe_body(
@@ -94,14 +117,37 @@ async def transcribe_body(
         request, answer = route.open(Handshake.of(http_request, service.card))
         file = cast("BinaryIO", spooled)
         await upload.receive(_spool(http_request, file, upload.limits.max_upload_bytes))
-        transcript = Transcript(request, service.card.speaker_delay)
-        async with aclosing(_records(service, file, request, upload, transcript)) as records:
-            await upload.while_connected(http_request, _exhaust(records))
-        name, seconds = upload.figures.session_id, transcript.seconds
-        body = await asyncio.to_thread(
-            lambda: json.dumps(answer(name, transcript.spoken_words(), seconds))
-        )
+        work = _channels(service, file, request, upload)
+        channels = await upload.while_connected(http_request, work)
+        name, seconds = upload.figures.session_id, channels[0].seconds
+        words: Any = [transcript.spoken_words() for transcript in channels]
+        if not request.is_multichannel:
+            (words,) = words
+        body = await asyncio.to_thread(lambda: json.dumps(answer(name, words, seconds)))
         return Response(body.encode("utf-8", "replace"), media_type="application/json")
+
+
+async def _channels(
+    service: Service, file: BinaryIO, request: TranscriptionRequest, upload: Upload
+) -> list[Transcript]:
+    """
+    Return the transcript of each channel, or of their mean if one transcript is requested.
+
+    The channels are transcribed one after another: the request stays one session for the engine.
+    """
+    channels: Sequence[int | None] = [None]
+    if request.is_multichannel:
+        count = await asyncio.to_thread(channel_count, file)
+        if count > _MAX_CHANNELS:
+            raise invalid(_FILE, f"with at most {_MAX_CHANNELS} channels", str(count))
+        channels = range(count)
+    transcripts = []
+    for channel in channels:
+        transcripts.append(Transcript(request, service.card.speaker_delay))
+        records = _records(service, file, request, upload, transcripts[-1], channel=channel)
+        async with aclosing(records):
+            await _exhaust(records)
+    return transcripts
 
 
 async def _records(
@@ -110,9 +156,13 @@ async def _records(
     request: TranscriptionRequest,
     upload: Upload,
     transcript: Transcript,
+    *,
+    channel: int | None = None,
 ) -> AsyncGenerator[list[dict[str, Any]]]:
     """Fill *transcript*; yield the server-sent events of each step that has any."""
-    async with aclosing(service.recognize(file, request, upload.use_audio)) as events:
+    async with aclosing(
+        service.recognize(file, request, upload.use_audio, channel=channel)
+    ) as events:
         async for event in events:
             if records := transcript.add(event):
                 yield records

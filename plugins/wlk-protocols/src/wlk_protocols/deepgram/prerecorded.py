@@ -7,7 +7,8 @@ It follows the reference of Deepgram's API, and deepgram-sdk 7.17, listen/v1/med
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from wlk_live.captions.segments import segments_with_tokens
 from wlk_protocols.deepgram.formatting import formatting_filters
@@ -15,14 +16,13 @@ from wlk_protocols.deepgram.messages import channel_record, metadata_fields, rou
 from wlk_protocols.deepgram.query import (
     ignored_fields,
     is_true,
-    refuse_channels,
     requested_language,
     terms_of,
 )
 from wlk_serve.protocols import RequestError, TranscriptionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Handshake, Message, ModelCard, RecordingRequest
@@ -47,12 +47,13 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
             "expected no callback; the transcript is the response to this request",
             code="unsupported_callback",
         )
-    refuse_channels(query, "send one recording per channel")
+    is_multichannel = is_true(query, "multichannel")
     has_speakers = is_true(query, "diarize") and card.speaker_delay is not None
     detects_language = is_true(query, "detect_language")
     answer = partial(
         _answer,
         card=card,
+        is_multichannel=is_multichannel,
         has_speakers=has_speakers,
         has_utterances=is_true(query, "utterances"),
         detects_language=detects_language,
@@ -65,41 +66,58 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         keyterms=terms_of(query, card),
         filters=formatting_filters(query, card)[0],
         response_format="diarized_json" if has_speakers else "json",
+        is_multichannel=is_multichannel,
     )
     return request, answer
 
 
 def _answer(
     request_id: str,
-    tokens: Sequence[ASRToken],
+    words: Any,
     seconds: float,
     *,
     card: ModelCard,
+    is_multichannel: bool,
     has_speakers: bool,
     has_utterances: bool,
     detects_language: bool,
     ignored: Sequence[str],
 ) -> Message:
-    speakers: dict[int | str, int] | None = {} if has_speakers else None
-    channel = channel_record(tokens, speakers)
-    languages = channel["alternatives"][0].get("languages")
-    if detects_language and languages:
-        channel["detected_language"] = languages[0]
-    results: Message = {"channels": [channel]}
+    """Return the answer for the words of a recording, or, of several channels, of each."""
+    spoken: Sequence[Sequence[ASRToken]] = words if is_multichannel else [words]
+    results: Message = {"channels": []}
+    utterances: list[Message] = []
+    for number, tokens in enumerate(spoken):
+        speakers: dict[int | str, int] | None = {} if has_speakers else None
+        channel = channel_record(tokens, speakers)
+        languages = channel["alternatives"][0].get("languages")
+        if detects_language and languages:
+            channel["detected_language"] = languages[0]
+        results["channels"].append(channel)
+        utterances += _utterances(tokens, number, speakers)
     if has_utterances:
-        results["utterances"] = []
-        spoken = [each for each in segments_with_tokens(tokens) if each[0].text]
-        for number, (segment, words) in enumerate(spoken):
-            (alternative,) = channel_record(words, speakers)["alternatives"]
-            utterance = {
-                "id": f"{request_id}-{number}",
-                "channel": 0,
-                "start": rounded(segment.start),
-                "end": rounded(segment.end),
-                **{name: alternative[name] for name in ("transcript", "confidence", "words")},
-            }
-            if speakers is not None and segment.speaker is not None:
-                utterance["speaker"] = speakers[segment.speaker]
-            results["utterances"].append(utterance)
-    metadata = metadata_fields(card, request_id, seconds, ignored)
+        utterances.sort(key=itemgetter("start"))
+        results["utterances"] = [
+            {"id": f"{request_id}-{number}", **utterance}
+            for number, utterance in enumerate(utterances)
+        ]
+    metadata = metadata_fields(card, request_id, seconds, ignored, channels=len(spoken))
     return {"metadata": metadata, "results": results}
+
+
+def _utterances(
+    tokens: Sequence[ASRToken], channel: int, speakers: dict[int | str, int] | None
+) -> Iterator[Message]:
+    for segment, words in segments_with_tokens(tokens):
+        if not segment.text:
+            continue
+        (alternative,) = channel_record(words, speakers)["alternatives"]
+        utterance = {
+            "channel": channel,
+            "start": rounded(segment.start),
+            "end": rounded(segment.end),
+            **{name: alternative[name] for name in ("transcript", "confidence", "words")},
+        }
+        if speakers is not None and segment.speaker is not None:
+            utterance["speaker"] = speakers[segment.speaker]
+        yield utterance

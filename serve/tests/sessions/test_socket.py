@@ -172,20 +172,21 @@ def test_a_queue_that_is_full_ends(monkeypatch, name, limit):
     assert drained(queue) == []
 
 
-def test_a_queue_is_crowded_from_half_of_its_messages_on(monkeypatch):
+def test_a_queue_has_room_while_less_than_half_of_it_is_used(monkeypatch):
     """Its client is not read until some messages are taken, or the queue is closed."""
     monkeypatch.setattr(messages, "_MAX_MESSAGES", 4)
     queue = SendQueue()
     queue.put([message("delta", 0)])
-    before = queue.is_crowded
+    seen = [queue.has_room.is_set()]
     queue.put([message("delta", 1)])
-    crowded = queue.is_crowded
+    seen.append(queue.has_room.is_set())
     asyncio.run(queue.get())
-    taken = queue.is_crowded
+    seen.append(queue.has_room.is_set())
     queue.put([message("delta", number) for number in range(2)])
     queue.close()
+    queue.put([message("delta", 2)])
 
-    assert (before, crowded, taken, queue.is_crowded) == (False, True, False, False)
+    assert [*seen, queue.has_room.is_set()] == [True, False, True, True]
 
 
 def timers_of(loop, monkeypatch):
@@ -283,7 +284,7 @@ def test_a_queue_that_is_closed_wakes_its_reader(monkeypatch):
     async def run():
         queue = SendQueue()
         queue.put([message("delta", 0)])
-        waiting = asyncio.create_task(queue.wait_for_room())
+        waiting = asyncio.create_task(queue.has_room.wait())
         await turns()
         assert not waiting.done()
         queue.close(drops=True)

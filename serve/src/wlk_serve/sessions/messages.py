@@ -44,14 +44,11 @@ class SendQueue:
         self._messages: deque[Encoded] = deque()
         self._characters = 0  # in all waiting messages but the first ones
         self._changed = asyncio.Event()
-        self._has_room = asyncio.Event()  # for `wait_for_room`, which clears it
+        #: Whether less than half of the queue is used; else the client's messages are not read.
+        self.has_room = asyncio.Event()
+        self.has_room.set()
         self._is_closed = False
         self.is_full = False
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the queue is half full; until it drains, the client's messages are not read."""
-        return not self._is_closed and len(self._messages) * 2 >= _MAX_MESSAGES
 
     def put(self, messages: Iterable[Encoded]) -> None:
         """Append *messages*; a queue that is closed or full drops them."""
@@ -68,6 +65,8 @@ class SendQueue:
                 self._characters -= len(self._messages.pop()[1])
             self._messages.append((kind, text))
             self._characters += len(text)
+            if len(self._messages) * 2 >= _MAX_MESSAGES:
+                self.has_room.clear()
         self._changed.set()
 
     def close(self, *, drops: bool = False) -> None:
@@ -77,13 +76,7 @@ class SendQueue:
             self._messages.clear()
         self._is_closed = True
         self._changed.set()
-        self._has_room.set()
-
-    async def wait_for_room(self) -> None:
-        """Wait while the queue is crowded."""
-        while self.is_crowded:
-            self._has_room.clear()
-            await self._has_room.wait()
+        self.has_room.set()
 
     async def get(self) -> str | None:
         """Wait for the next message; return None if the queue is full, or closed and empty."""
@@ -93,8 +86,8 @@ class SendQueue:
             if self._messages:
                 _, text = self._messages.popleft()
                 self._characters -= len(text)
-                if not self.is_crowded:
-                    self._has_room.set()
+                if len(self._messages) * 2 < _MAX_MESSAGES:
+                    self.has_room.set()
                 return text
             if self._is_closed:
                 return None

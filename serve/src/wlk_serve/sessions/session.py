@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 import logging
 import secrets
@@ -26,7 +26,7 @@ from wlk_serve.sessions.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, MutableMapping
+    from collections.abc import Callable, Iterable, Iterator, MutableMapping
 
     from wlk_live.session.events import Event
     from wlk_serve.admission import Limits
@@ -194,12 +194,8 @@ class ClientSession:
     def begin(self) -> SendQueue:
         """Attach the first socket; return its queue."""
         queue = self._queue = SendQueue(self._replaceable)
-
-        def begin() -> tuple[Message, ...]:
+        with self._answering():
             queue.put(map(encode, self._protocol.begin()))  # the log numbers only later messages
-            return ()
-
-        self._ask(begin)
         return queue
 
     def resume(self, last: int) -> SendQueue:
@@ -282,7 +278,11 @@ class ClientSession:
         async with self._service.blocking_work.turn() if is_large else nullcontext():
             if queue is not self._queue:
                 return  # the client sends it again through its new socket
-            self._ask(self._take, data)
+            with self._answering() as answers:
+                try:
+                    answers.extend(self._protocol.receive(data))
+                except WLKError as error:
+                    answers.extend(self._refusal(error))
             self._count_audio()
             self._may_have_decoded.set()  # the message may have dropped audio
         if self._waiting is not None:
@@ -297,8 +297,8 @@ class ClientSession:
         """Yield to other tasks, and wait while too much is queued for the client or the model."""
         await asyncio.sleep(0)
         # TCP slows down a client that is not read.
-        while queue.is_crowded or self.backlog_seconds > _MAX_WAITING_SECONDS:
-            await queue.wait_for_room()
+        while not queue.has_room.is_set() or self.backlog_seconds > _MAX_WAITING_SECONDS:
+            await queue.has_room.wait()
             self._may_have_decoded.clear()  # first, so that no step is missed
             if self.backlog_seconds > _MAX_WAITING_SECONDS:
                 await self._may_have_decoded.wait()
@@ -326,18 +326,14 @@ class ClientSession:
                     await self.give_way(queue)
             except WLKError as error:
                 if queue is self._queue and audio.is_waiting:
-                    self._ask(self._protocol.refuse, self._service.metrics.counted(error))
+                    with self._answering() as answers:
+                        answers.extend(self._refusal(error))
                     if audio.drop_waiting():
-                        self._ask(self._protocol.end)
+                        with self._answering() as answers:
+                            answers.extend(self._protocol.end())
 
-    def _take(self, data: str | bytes) -> list[Message]:
-        """Return the answers to a message, the last one an error if it is refused."""
-        answers: list[Message] = []
-        try:
-            answers.extend(self._protocol.receive(data))
-        except WLKError as error:
-            answers.extend(self._protocol.refuse(self._service.metrics.counted(error)))
-        return answers
+    def _refusal(self, error: WLKError) -> Iterable[Message]:
+        return self._protocol.refuse(self._service.metrics.counted(error))
 
     async def _open_stream(self, queue: SendQueue, channel: _Channel) -> None:
         audio = channel.audio
@@ -414,30 +410,35 @@ class ClientSession:
         self._count_audio()
         for channel in self._channels:
             channel.audio.drop_waiting()
-        self._ask(self._protocol.end)
+        with self._answering() as answers:
+            answers.extend(self._protocol.end())
         self._stop_if_over()
 
     def _handle(self, channel: _Channel, stream: ServedStream, events: list[Event]) -> None:
         self.figures.add_events(events, self.backlog_seconds, stream.commit_times)
         for event in channel.audio.events(stream, events):
-            self._ask(channel.handle, event)
+            with self._answering() as answers:
+                answers.extend(channel.handle(event))
         self._may_have_decoded.set()  # another stream may be opened
         self._stop_if_over()
 
-    def _ask(self, call: Callable[..., Iterable[Message]], *arguments: object) -> None:
+    @contextmanager
+    def _answering(self) -> Iterator[list[Message]]:
         """
-        Send the answers of *call*, a call of the protocol.
+        Send what the body, a call of the protocol, puts into the list.
 
-        Whatever else it raises ends this session only; a SystemExit would end the event loop.
+        Whatever it raises ends this session only; a SystemExit would end the event loop.
         """
-        if self._is_defective:
-            return
+        answers: list[Message] = []
         try:
-            if answers := list(call(*arguments)):
+            yield answers
+            if answers:
                 self._put(answers)
         except KeyboardInterrupt:
             raise
         except BaseException:
+            if self._is_defective:  # what a defective protocol raises again is the same defect
+                return
             self._is_defective = True
             _LOGGER.exception("a session failed")
             self.figures.metrics.errors.labels("internal_error").inc()

@@ -35,7 +35,7 @@ def test_an_incomplete_sample_can_be_dropped():
     """A client that sends its audio again, or in another format, begins with a whole sample."""
     reader = PcmReader()
     reader.read(b"\x01\x02\x03")
-    reader.clear()
+    reader.rest = b""
 
     assert reader.read(b"\x00\x40").tolist() == [0.5]
 

@@ -32,6 +32,7 @@ from wlk_live.session import (
     SilenceSpan,
     SpeechStarted,
 )
+from wlk_live.session.session import Pending
 from wlk_live.vad import SilenceGate
 
 
@@ -155,6 +156,26 @@ def test_a_step_takes_one_piece_of_a_pause(open_session):
         waiting.append(round(session.backlog_seconds, 1))
 
     assert waiting == [0.2, 0.1, 0.0]
+
+
+def test_a_session_says_what_its_next_step_is_about(open_session):
+    """How much audio came and waits, and whether a client waits for the end of an utterance."""
+    session = open_session(gated=False)
+    pending = [session.pending]
+    session.receive(bytes(6400))  # a tenth of a second
+    pending.append(session.pending)
+    session.skip(2.0)
+    session.commit()
+    pending.append(session.pending)
+    while session.has_work:
+        session.step()
+
+    assert [*pending, session.pending] == [
+        None,
+        Pending(audio_time=0.1, backlog_seconds=0.1),
+        Pending(audio_time=2.1, backlog_seconds=0.1, is_ending_utterance=True),
+        None,
+    ]
 
 
 def test_a_fault_that_passes_is_an_event_and_loses_no_word(open_session, talk):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from wlk_core.errors import WLKError
     from wlk_live.session.events import Event
+    from wlk_live.session.session import Pending
 
 _LOGGER = logging.getLogger(__name__)
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; rounding errors in sums of durations are much smaller
@@ -34,28 +35,12 @@ class Stepped(Protocol):
     """What a scheduler steps: a session of wlk_live, or one that reads a recording."""
 
     @property
-    def audio_time(self) -> float:
-        """Stream time of the end of the audio received, in seconds."""
-
-    @property
-    def backlog_seconds(self) -> float:
-        """Seconds of received audio that no step has taken yet."""
-
-    @property
-    def has_work(self) -> bool:
-        """Whether a step would do something now."""
-
-    @property
-    def is_ending_utterance(self) -> bool:
-        """Whether an utterance has ended and is not flushed yet."""
+    def pending(self) -> Pending | None:
+        """What the next step is about; None if it would do nothing now."""
 
     @property
     def is_over(self) -> bool:
         """Whether no event will come any more."""
-
-    @property
-    def retry_delay(self) -> float:
-        """Seconds to wait before the next step, because the last one failed; otherwise 0."""
 
     def step(self) -> list[Event]:
         """Run the next step; return its events."""
@@ -125,7 +110,7 @@ class Attachment:
     on_events: Callable[[list[Event]], object]
     after_step: Callable[[], object]
     due_times: DueTimes
-    _audio_time: float  # the session's audio time at the last notification
+    _audio_time: float = 0.0  # the session's audio time at the last notification
     is_detached: bool = False
 
     def notify(self) -> None:
@@ -134,15 +119,15 @@ class Attachment:
 
         Any thread may call it, an event loop's too: it takes microseconds and waits for no model.
         """
-        session, scheduler = self.session, self._scheduler
+        scheduler = self._scheduler
         with scheduler.lock:
+            if (pending := self.session.pending) is None:
+                return
+            before, self._audio_time = self._audio_time, pending.audio_time
             # A gap advances the audio time without any audio: the backlog bounds what has arrived.
-            before, self._audio_time = self._audio_time, session.audio_time
-            waiting = session.backlog_seconds
-            seconds = min(self._audio_time - before, waiting)
+            seconds = min(pending.audio_time - before, pending.backlog_seconds)
             self.due_times.receive(scheduler.clock(), max(0.0, seconds))
-            if session.has_work:
-                scheduler.enqueue(self, waiting)
+            scheduler.enqueue(self, pending)
 
     def detach(self) -> None:
         """
@@ -279,7 +264,6 @@ class Scheduler:
                 on_events=on_events,
                 after_step=after_step,
                 due_times=DueTimes(self._burst),
-                audio_time=session.audio_time,
             )
             self._attachments.add(attachment)
         attachment.notify()  # the session may already have received audio
@@ -321,13 +305,13 @@ class Scheduler:
             while waits and attachment in self._stepping:
                 self._step_ended.wait()
 
-    def enqueue(self, attachment: Attachment, waiting: float) -> None:
+    def enqueue(self, attachment: Attachment, pending: Pending) -> None:
         """
-        Queue a step of *attachment*, whose session has work, unless one runs or waits to be tried.
+        Queue a step of *attachment*, unless one runs or waits to be tried again.
 
-        *waiting* is the session's backlog in seconds; the caller holds the lock.
+        *pending* is what the step is about; the caller holds the lock.
         """
-        session, group = attachment.session, attachment.group
+        group = attachment.group
         is_ready = attachment in self._attachments and attachment not in self._stepping
         if not is_ready or attachment in group.retries:
             return
@@ -337,9 +321,9 @@ class Scheduler:
             deadline = rank = math.inf
             group.has_work.notify()
         else:
-            deadline = rank = attachment.due_times.due(waiting) + self._tick
+            deadline = rank = attachment.due_times.due(pending.backlog_seconds) + self._tick
             group.has_work.notify()
-        if session.is_ending_utterance:
+        if pending.is_ending_utterance:
             rank = min(rank, deadline - self._tick)
         group.waiting[attachment] = _WaitingStep(deadline, rank)
 
@@ -350,8 +334,8 @@ class Scheduler:
         now = self.clock()
         for attachment in [each for each, due in group.retries.items() if due <= now]:
             del group.retries[attachment]
-            if attachment.session.has_work:
-                self.enqueue(attachment, attachment.session.backlog_seconds)
+            if (pending := attachment.session.pending) is not None:
+                self.enqueue(attachment, pending)
         return min(group.retries.values()) - now if group.retries else None
 
     def _run(self, group: _ThreadGroup) -> None:
@@ -415,10 +399,10 @@ class Scheduler:
         session, group = attachment.session, attachment.group
         if session.is_over:
             self._attachments.remove(attachment)
-        elif not session.has_work:
+        elif (pending := session.pending) is None:
             return  # until it is notified
-        elif (delay := session.retry_delay) > 0:
-            group.retries[attachment] = ended + delay
+        elif pending.retry_delay > 0:
+            group.retries[attachment] = ended + pending.retry_delay
             group.has_work.notify_all()  # idle threads wait no longer than until then
         else:
-            self.enqueue(attachment, session.backlog_seconds)
+            self.enqueue(attachment, pending)

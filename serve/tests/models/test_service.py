@@ -21,6 +21,7 @@ from wlk_core.options import Option
 from wlk_core.registry import Registry
 from wlk_live.audio import decode_file
 from wlk_live.config import Settings, choose_settings
+from wlk_live.session.session import Pending
 from wlk_serve.errors import RequestError
 from wlk_serve.models.service import Service, loaded_service
 from wlk_serve.protocols import ModelCard, StreamOptions, TranscriptionRequest
@@ -140,10 +141,7 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
         release.wait(WAIT)
         return []
 
-    recording = SimpleNamespace(
-        audio_time=0.0, backlog_seconds=0.0, has_work=True, is_over=True,
-        is_ending_utterance=False, step=long_call,
-    )  # fmt: skip
+    recording = SimpleNamespace(pending=Pending(), is_over=True, step=long_call)
     service._scheduler.attach(recording, nothing, is_background=True)
     assert running.wait(WAIT)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from wlk_core import AudioFormatError
+from wlk_live.audio import PcmReader
 from wlk_serve.blocking_work import BlockingWork
 from wlk_serve.protocols import SessionAudio, StreamOptions
 
@@ -92,6 +94,26 @@ def test_long_audio_with_a_sample_that_is_no_number_is_refused_whole():
         audio.append(samples.tobytes())
 
     assert not audio.is_waiting
+
+
+def test_long_g711_is_read_in_parts_and_is_the_same_audio(monkeypatch):
+    """No part is read before its turn: 11 MiB would become 44 MiB at once."""
+    monkeypatch.undo()
+    read, codes = PcmReader.read, bytes(range(256)) * 100
+    sizes, received = [], []
+    monkeypatch.setattr(
+        PcmReader, "read", lambda reader, data: sizes.append(len(data)) or read(reader, data)
+    )
+    audio = SessionAudio(StreamOptions(encoding="alaw", rate=8_000))
+    audio.append(codes)
+    before = (audio.seconds, sizes[:])
+    audio.open(SimpleNamespace(receive=received.append))
+    while audio.is_waiting:
+        audio.proceed()
+
+    assert before == (3.2, [])
+    assert sizes == [2_000] * 5 + [15_600]
+    assert np.array_equal(np.concatenate(received), read(PcmReader("alaw"), codes))
 
 
 def test_a_clear_drops_long_audio_that_came_before_it(run, streams):

@@ -9,3 +9,4 @@ from wlk_live.audio.decode import may_be_live as may_be_live
 from wlk_live.audio.pcm import PcmReader as PcmReader
 from wlk_live.audio.pcm import Resampler as Resampler
 from wlk_live.audio.pcm import rechunk as rechunk
+from wlk_live.audio.pcm import sample_bytes as sample_bytes

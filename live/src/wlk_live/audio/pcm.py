@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
 _RATES = (8_000, 192_000)  # samples a second, from telephones to studio interfaces
+_S16_SCALE = np.float32(1 / 32_768)
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
@@ -66,7 +67,8 @@ class PcmReader:
                 f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
             )
         self.encoding: Encoding = encoding
-        self._rest = b""  # the beginning of an incomplete sample
+        self.sample_bytes = sample_bytes(encoding)  #: the size of a sample
+        self.rest = b""  #: the beginning of an incomplete sample, which the owner may drop
 
     def read(self, audio: Audio) -> ValidAudio:
         """
@@ -75,17 +77,19 @@ class PcmReader:
         Raises AudioFormatError for a wrong type or shape, NaN, infinity or an out-of-range sample.
         """
         if isinstance(audio, bytes | bytearray | memoryview):
-            data = self._rest + bytes(audio)
-            dtype = _SAMPLE_TYPES[self.encoding]
-            count, rest = divmod(len(data), dtype.itemsize)
-            codes = np.frombuffer(data, dtype, count)
-            if dtype == np.uint8:
-                samples = _g711_table(self.encoding)[codes]
-            else:
-                samples = to_float32(codes)
-                if self.encoding == "f32le":  # integers cannot leave their range
-                    validate_audio(samples)
-            self._rest = data[len(data) - rest :]
+            data = self.rest + bytes(audio)
+            count, rest = divmod(len(data), self.sample_bytes)
+            codes = np.frombuffer(data, _SAMPLE_TYPES[self.encoding], count)
+            match self.encoding:
+                case "s16le":
+                    samples = codes.astype(np.float32)  # the only copy
+                    samples *= _S16_SCALE
+                case "f32le":
+                    samples = to_float32(codes)
+                    validate_audio(samples)  # integers cannot leave their range
+                case _:
+                    samples = _g711_table(self.encoding)[codes]
+            self.rest = data[len(data) - rest :]
             return sealed(samples)
         samples = to_float32(audio)
         if samples is audio:
@@ -93,12 +97,8 @@ class PcmReader:
         else:  # a copy already
             validate_audio(samples)
             valid = sealed(samples)
-        self._rest = b""
+        self.rest = b""
         return valid
-
-    def clear(self) -> None:
-        """Drop an incomplete sample."""
-        self._rest = b""
 
 
 def require_rate(rate: object) -> int:

@@ -6,7 +6,9 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_core.audio import sealed
+import attrs
+
+from wlk_core.audio import ValidAudio, sealed, valid_copy
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
     from wlk_live.audio.pcm import Audio, Encoding
     from wlk_live.session.events import Event
     from wlk_live.vad import SilenceGate
+
+
+@attrs.frozen(kw_only=True)
+class Pending:
+    """What the next step of a session is about, for a scheduler of many sessions."""
+
+    audio_time: float = 0.0  #: stream time of the end of the audio received, in seconds
+    backlog_seconds: float = 0.0  #: of received audio that no step has taken yet
+    #: Whether a commit, a silence or the end has ended an utterance that is not flushed yet.
+    is_ending_utterance: bool = False
+    retry_delay: float = 0.0  #: seconds to wait before the step, because the last one failed
 
 
 class Session:
@@ -137,9 +150,16 @@ class Session:
         return 0.0 if self.is_over else self._worker.retry_delay
 
     @property
-    def is_ending_utterance(self) -> bool:
-        """Whether a commit, a silence or the end has ended an utterance that is not flushed yet."""
-        return not self.is_over and (self._worker.is_flushing or self._inbox.requests > 0)
+    def pending(self) -> Pending | None:
+        """What the next step is about; None if it would do nothing now."""
+        if not self.has_work:
+            return None
+        return Pending(
+            audio_time=self._inbox.end,
+            backlog_seconds=self._inbox.waiting_seconds,
+            is_ending_utterance=self._worker.is_flushing or self._inbox.requests > 0,
+            retry_delay=self.retry_delay,
+        )
 
     def receive(self, audio: Audio) -> None:
         """
@@ -158,7 +178,11 @@ class Session:
                     f"{waiting:.1f} s of audio wait to be decoded, and the bound is "
                     f"{self._max_backlog:.1f} s; step the session, then send this audio again"
                 )
-            samples = self._reader.read(audio)
+            if isinstance(audio, ValidAudio):  # what a server has read already
+                samples = valid_copy(audio)
+                self._reader.rest = b""
+            else:
+                samples = self._reader.read(audio)
             if self._resampler is not None:
                 samples = sealed(self._resampler.push(samples))
             self._inbox.put(samples)

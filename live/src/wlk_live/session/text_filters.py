@@ -35,17 +35,14 @@ class TextFilters:
     def __init__(self, filters: Iterable[TextFilter]) -> None:
         self.report_failure: Callable[[BackendError], None] = lambda _error: None
         self._stages = [_Stage(each, self._report) for each in filters]
-
-    @property
-    def waiting(self) -> tuple[ASRToken, ...]:
-        """The tokens that were pushed and not yet returned."""
-        return tuple(token for stage in reversed(self._stages) for token in stage.waiting)
+        self.waiting: tuple[ASRToken, ...] = ()  #: the tokens that were pushed and not yet returned
 
     def push(self, tokens: tuple[ASRToken, ...], *, is_last: bool) -> tuple[ASRToken, ...]:
         """Append *tokens*; return those that are settled, with *is_last* all that remain."""
         for stage in self._stages:
             settled = [done for token in tokens for done in stage.push(token)]
             tokens = (*settled, *(stage.flush() if is_last else ()))
+        self.waiting = tuple(each for stage in reversed(self._stages) for each in stage.waiting)
         return tokens
 
     def _report(self, error: BackendError) -> None:

@@ -322,6 +322,8 @@ class Worker:
 
     def _commit(self, tokens: tuple[ASRToken, ...], *, is_last: bool = False) -> None:
         """Report *tokens* as far as the text filters have settled them, with *is_last* all."""
+        if not tokens and not is_last:
+            return
         if settled := self._filters.push(tokens, is_last=is_last):
             self._latencies.extend(max(0.0, self._inbox.end - token.end) for token in settled)
             self.events.append(Commit(settled, self._inbox.end))

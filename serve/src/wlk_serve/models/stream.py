@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from wlk_core.audio import sealed
 from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import rechunk
 from wlk_live.session import End, Failure
 from wlk_live.session.driver import Driver, reading
+from wlk_live.session.session import Pending
 from wlk_serve.errors import as_failure
 
 if TYPE_CHECKING:
@@ -30,11 +31,6 @@ class RecordingSession:
     damaged part is transcribed before the failure is reported.  *use* is called with the seconds of
     each decoded piece, and may raise RequestError.  While *has_room* is false, there is no work.
     """
-
-    # A recording has no deadlines.
-    audio_time: ClassVar = 0.0
-    backlog_seconds: ClassVar = 0.0
-    is_ending_utterance: ClassVar = False
 
     def __init__(
         self,
@@ -59,14 +55,11 @@ class RecordingSession:
         return self._session.is_over
 
     @property
-    def has_work(self) -> bool:
-        """Whether a step would do something now."""
-        return not self._session.is_over and self._has_room()
-
-    @property
-    def retry_delay(self) -> float:
-        """Seconds to wait before the next step, because the last one failed; otherwise 0."""
-        return self._session.retry_delay
+    def pending(self) -> Pending | None:
+        """What the next step is about, without a deadline; None if it would do nothing now."""
+        if self._session.is_over or not self._has_room():
+            return None
+        return Pending(retry_delay=self._session.retry_delay)
 
     def step(self) -> list[Event]:
         """Run the next step; if reading the recording failed, a Failure replaces the End."""

@@ -105,7 +105,8 @@ def capture(portaudio, clock):
     def come(seconds=0.05, *, late=0.0, has_lost=False, rate=16_000):
         clock.seconds += seconds + late
         status = SimpleNamespace(input_overflow=has_lost)
-        portaudio.callback(b"\0\0" * round(seconds * rate), 0, None, status)
+        samples = round(seconds * rate)
+        portaudio.callback(b"\0\0" * samples, samples, None, status)
 
     return come
 

@@ -27,7 +27,6 @@ _REOPEN_SECONDS = 1.0  # between two attempts to reopen a lost device
 _STALL_SECONDS = 3.0  # without a block until a device counts as lost; PulseAudio starts in 1.9 s
 _SLEEP_SECONDS = 1.0  # a block delayed by more than this comes after a gap
 _MAX_WAITING_BLOCKS = 2_400  # two minutes
-_SAMPLE_BYTES = 2  # int16
 
 
 @attrs.frozen
@@ -39,9 +38,11 @@ class Captured:
 
     def pcm(self, rate: int) -> Iterator[bytes]:
         """Yield 16-bit samples at *rate* Hz: silence for what was lost, then the audio."""
+        from wlk_live.audio import sample_bytes  # noqa: PLC0415 -- brings numpy
+
         lost = round(self.lost_seconds * rate)
         for start in range(0, lost, rate):  # a second at a time: a machine can sleep for hours
-            yield bytes(_SAMPLE_BYTES * min(rate, lost - start))
+            yield bytes(sample_bytes("s16le") * min(rate, lost - start))
         audio = self.audio
         if not isinstance(audio, bytes):
             audio = (audio * 32_768).round().clip(-32_768, 32_767).astype("<i2").tobytes()
@@ -123,10 +124,9 @@ class Microphone:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _append(self, block: Any, _frames: int, _times: Any, status: Any) -> None:
+    def _append(self, block: Any, samples: int, _times: Any, status: Any) -> None:
         # Called by PortAudio's thread, which must not wait.
         now, audio = _time_with_sleep(), bytes(block)
-        samples = len(audio) // _SAMPLE_BYTES
         # A stream begins with its first block, however late that is.
         late = 0.0 if self._last_block is None else now - self._last_block - samples / self.rate
         is_gap = late > (0 if status.input_overflow else _SLEEP_SECONDS)

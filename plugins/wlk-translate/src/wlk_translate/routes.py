@@ -121,10 +121,7 @@ class TranslationProtocol:
         if self._audio.is_ended or self._audio.is_over:
             return
         if kind == _APPEND:
-            samples = converted(message.audio, bytes, "audio")
-            if len(samples) % 2:
-                raise invalid("audio", "in whole samples of 2 bytes", f"{len(samples)} bytes")
-            self._audio.append(samples)
+            self._audio.append(converted(message.audio, bytes, "audio"), is_whole=True)
         elif kind == "session.update":
             self._update(converted(message.session, _Session, "session"))
             yield self._session("session.updated")

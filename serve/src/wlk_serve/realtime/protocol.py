@@ -11,7 +11,6 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from wlk_live.audio.pcm import sample_bytes
 from wlk_live.session.events import (
     Commit,
     End,
@@ -94,7 +93,6 @@ class RealtimeProtocol:
         self._card = info.card
         self._event_numbers = itertools.count(1)
         self._config = config
-        self._sample_bytes = sample_bytes(config.format.encoding)
         self._items = Conversation(info.id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
@@ -127,11 +125,7 @@ class RealtimeProtocol:
         audio, fields = self._read(data)
         if audio is None:
             return self._out(list(self._apply(fields)))
-        size = self._sample_bytes
-        if len(audio) % size:
-            found = f"{len(audio)} bytes"
-            raise invalid("audio", f"in whole samples of {size} bytes", found)
-        if not self._audio.append(audio):
+        if not self._audio.append(audio, is_whole=True):
             self._check_open()
         return []
 
@@ -252,7 +246,6 @@ class RealtimeProtocol:
         elif old.turn_detection is not None and new.turn_detection is None:
             self._committed = self._audio.samples  # the end of the stream completes the open item
         self._config = new
-        self._sample_bytes = sample_bytes(new.format.encoding)
         self._takes_binary = True
         self._audio.change(options)  # the next audio may open another stream
         self._items.has_logprobs = LOGPROBS in new.include

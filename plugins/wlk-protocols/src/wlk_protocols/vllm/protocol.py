@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from wlk_live.audio import sample_bytes
 from wlk_live.session import Commit, End, Endpoint, Failure
 from wlk_protocols.fields import decoded
 from wlk_serve.protocols import Message, RequestError, as_request_error
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wlk_live.session import Event
     from wlk_serve.protocols import SegmentEnd, SessionAudio, SessionInfo
 
-_SAMPLE_BYTES = 2
+_SAMPLE_BYTES = sample_bytes("s16le")  # the only format of these sessions
 
 
 class _Event(msgspec.Struct):

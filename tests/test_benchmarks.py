@@ -70,7 +70,23 @@ class FakeProcessor:
             "whisper.py --minutes 0.2",
             ["faster-whisper local-agreement", r"fewer positions \(target 4x each\)"],
         ),
-        ("trips.py", [r"insert_audio_chunk +\d+ +\d+ +\d+\n", r"LoadedBackend` loads: \d+\n"]),
+        (
+            "trips.py",
+            [
+                r"insert_audio_chunk +\d+ +\d+ +\d+\n",
+                r"without a policy +([1-5]\d|60) +\d+ +([1-3]\d|40)\n",  # 40 changes of file
+                r"LoadedBackend` loads: \d+\n",
+            ],
+        ),
+        (
+            "serve_trips.py --sessions 1 --seconds 1",
+            [
+                # At most 60 functions and 40 changes of file, 14 frames and 3 copies.
+                r"no gate [^\n]*\n([^\n]*\n){3}  all +([1-5]\d|60) +([1-3]\d|40)\n"
+                r"  frames (\d|1[0-4]) [^\n]*copies [0-3]\n",
+                r"server_vad, chunks of 50 ms: \d+\.\d+ ms of processor time",
+            ],
+        ),
         ("realtime.py --seconds 5", ["added", "work equal; words equal"]),
         (
             "qwen3.py --minutes 0.2 --backend qwen3-simul",
@@ -88,7 +104,7 @@ class FakeProcessor:
             ],
         ),
     ],
-    ids=["whisper", "trips", "realtime", "qwen3", "serve"],
+    ids=["whisper", "trips", "serve_trips", "realtime", "qwen3", "serve"],
 )
 def test_a_benchmark_prints_its_rows(command, printed):
     """They show the work, words and targets of installed backends; a line names a missing one."""

@@ -82,8 +82,10 @@ class FakeProcessor:
             "serve_trips.py --sessions 1 --seconds 1",
             [
                 # At most 60 functions and 40 changes of file, 14 frames and 3 copies.
-                r"no gate [^\n]*\n([^\n]*\n){3}  all +([1-5]\d|60) +([1-3]\d|40)\n"
-                r"  frames (\d|1[0-4]) [^\n]*copies [0-3]\n",
+                (
+                    r"no gate .*\n(.*\n){3}  all +([1-5]\d|60) +([1-3]\d|40)\n"
+                    r"  frames (\d|1[0-4]) .*copies [0-3]\n"
+                ),
                 r"server_vad, chunks of 50 ms: \d+\.\d+ ms of processor time",
             ],
         ),

@@ -20,9 +20,9 @@ import platformdirs
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendUnavailable, OptionError
-from wlk_core.languages import find_language
 from wlk_core.options import AUTO, OptionValues, parse_pairs, resolve_options
 from wlk_core.untrusted import shown
+from wlk_live.languages import OPTION, checked_language, forced_language
 from wlk_live.whisperlivekit import answered_backend, check_option
 
 if TYPE_CHECKING:
@@ -116,11 +116,17 @@ def choose_settings(
     options |= {name: _Setting(value, _Rank.FLAG) for name, value in parse_pairs(pairs).items()}
     chosen_language = _choose("language", language, config)
     is_detected = chosen_language.value is None or chosen_language.value.lower() == AUTO
-    code = None if is_detected else find_language(chosen_language.value, spec.languages)
-    with errors_from(chosen_language.origin):
-        spec.check_language(code)
+    code = None
+    if not is_detected:
+        with errors_from(chosen_language.origin):
+            code = checked_language(chosen_language.value, spec)
+        if forced_language(code) is None:
+            options[OPTION] = attrs.evolve(chosen_language, value=code)
     return Settings(
-        spec=spec, model=chosen_model.value, language=code, options=_resolve(spec, options)
+        spec=spec,
+        model=chosen_model.value,
+        language=forced_language(code),
+        options=_resolve(spec, options),
     )
 
 

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from wlk_core import BackendUnavailable, OptionError
+from wlk_core.options import Option
 from wlk_live.config import choose_settings
 
 FILE = """\
@@ -99,6 +100,17 @@ def test_a_language_is_read_as_people_write_it(*, registry, layers, file, variab
     layers(f"language = '{file}'" if file else "", {"WLK_LANGUAGE": variable})
 
     assert choose_settings(registry, language=flag).language == language
+
+
+def test_several_languages_are_an_option_of_the_streams(registry):
+    """None is forced, and only a backend that can choose among them accepts them."""
+    choice = Option(name="languages", scope="stream")
+    registry.toy = attrs.evolve(registry.toy, options=(*registry.toy.options, choice))
+    settings = choose_settings(registry, language="German,en")
+
+    assert (settings.language, options_of(settings)["languages"]) == (None, "de,en")
+    with pytest.raises(OptionError):
+        choose_settings(registry, backend="other", language="German,en")
 
 
 POLICIES = '[options.toy]\npolicy = "alignatt"\nborder_seconds = 1\n'

@@ -212,6 +212,31 @@ def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, ba
 
 
 @pytest.mark.parametrize(
+    ("language", "asked"),
+    [("en,de", (None, "en,de")), ("en", ("en", "en,fr")), (None, (None, "en,fr"))],
+    ids=["several", "one", "detected"],
+)
+def test_several_languages_reach_the_backend_as_an_option(scripted, language, asked):
+    """Without them, a language is detected among those of the server."""
+    found = []
+
+    class Asked:
+        def create_processor(self, *, language, task, languages):
+            found.append((language, task, languages))
+            raise OptionError("no stream is needed")
+
+    async def run(service):
+        with pytest.raises(OptionError):
+            await service.open_stream(StreamOptions(language=language), nothing)
+
+    options = {"languages": "en,fr"}
+    with closing(Service(Asked(), scripted[1], processor_options=options)) as service:
+        asyncio.run(run(service))
+
+    assert found == [(asked[0], "transcribe", asked[1])]
+
+
+@pytest.mark.parametrize(
     ("error", "kind"),
     [
         (OptionError("no such language"), OptionError),

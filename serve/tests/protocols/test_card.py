@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from wlk_core.options import Option
 from wlk_serve.errors import RequestError
 from wlk_serve.protocols import ModelCard
 
@@ -75,3 +76,12 @@ def test_auto_detects_the_language_and_an_empty_one_is_that_of_the_server(spec):
     assert [card.check_language(text) for text in ("auto", "AUTO", "", "en-US")] == [
         None, None, "fr", "en",
     ]  # fmt: skip
+
+
+def test_several_languages_are_a_choice_for_the_model_that_can_choose(spec):
+    """For another, the client is told before it sends audio."""
+    chooses = attrs.evolve(spec, options=(Option(name="languages", scope="stream"),))
+
+    assert ModelCard(name="small", spec=chooses).check_language("en-US, French") == "en,fr"
+    with pytest.raises(RequestError, match="toy cannot detect among some languages only"):
+        ModelCard(name="small", spec=spec).check_language("en,fr")

@@ -7,7 +7,9 @@ import pytest
 from starlette.datastructures import Headers, QueryParams
 
 from wlk_conformance.protocols import CARD
+from wlk_core.options import Option
 from wlk_core.tokens import ASRToken
+from wlk_protocols.deepgram.query import FluxQuery
 from wlk_serve.protocols import Handshake, RequestError
 
 from .client import RECORDINGS
@@ -121,3 +123,19 @@ def test_each_channel_is_a_result_and_utterances_are_in_the_order_of_time():
     found = [(each["channel"], each["transcript"]) for each in answer["results"]["utterances"]]
     assert found == [(0, "Zero,"), (1, "Two."), (0, "one."), (1, "Three.")]
     assert answer["metadata"]["channels"] == 2
+
+
+def test_detection_can_be_limited_to_some_languages():
+    """Deepgram's field is then repeated."""
+    options = (Option(name="languages", scope="stream"),)
+    card = attrs.evolve(CARD, spec=attrs.evolve(CARD.spec, options=options))
+
+    assert asked("detect_language=en&detect_language=de", card)[0].language == "en,de"
+    assert asked("detect_language=true", card)[0].language is None
+    assert (
+        FluxQuery.parse(
+            QueryParams("encoding=linear16&sample_rate=8000&language_hint=en&language_hint=de"),
+            card,
+        ).options.language
+        == "en,de"
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wlk_core.languages import find_language
 from wlk_core.plugins import (
     SAMPLE_RATE,
     AlignAtt,
@@ -24,6 +25,7 @@ from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine, transcribe
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.prompt import MAX_PROMPT_TOKENS
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
+from wlk_whisper.models import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,12 +106,15 @@ def decoding_options(
         OptionError: the checkpoint does not support the language, the task or the audio context.
 
     """
-    checkpoint.check(
-        language=config.language,
-        task=config.task,
-        is_multilingual=is_multilingual,
-        hf_tokenizer=hf_tokenizer,
-    )
+    chosen = (config.options["languages"] or "").split(",") if config.language is None else ()
+    languages = tuple(find_language(name.strip(), LANGUAGES) for name in chosen if name.strip())
+    for language in languages or (config.language,):
+        checkpoint.check(
+            language=language,
+            task=config.task,
+            is_multilingual=is_multilingual,
+            hf_tokenizer=hf_tokenizer,
+        )
     keyterms, prompt = config.options["keyterms"] or "", config.options["prompt"] or ""
     length = len(hf_tokenizer.encode(f"{keyterms} {prompt}", add_special_tokens=False).ids)
     if length > MAX_PROMPT_TOKENS:  # trimmed, because clients of OpenAI's API rely on it
@@ -126,6 +131,7 @@ def decoding_options(
         beam_size=config.options["beam_size"] or auto_beam_size,
         context=checkpoint.context(config.options["audio_context"]),
         keyterms=keyterms,
+        languages=languages,
     )
 
 
@@ -215,7 +221,7 @@ def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     token = tokenizer.encode(WARMUP_WORD)[0]
 
     def align() -> None:
-        encoder_output, _, _, _ = engine.encode(silence, decoding.context, language)
+        encoder_output, _, _, _ = engine.encode(silence, decoding, language)
         engine.align(tokenizer, encoder_output, [token], len(silence))
 
     calls.wrap(engine.one_by_one(align))()

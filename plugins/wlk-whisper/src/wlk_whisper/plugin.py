@@ -62,7 +62,14 @@ LORA_PATH = Option(
     help="directory of a LoRA adapter (peft) that is merged into the model",
 )
 
+ALLOWED_LANGUAGES = Option(
+    name="languages",
+    help="languages among which one is detected, separated by commas; by default all of the model",
+    scope="stream",
+)
+
 DECODING_OPTIONS = (
+    ALLOWED_LANGUAGES,
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
     standard_options.KEYTERMS,

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from wlk_core.errors import OptionError
 from wlk_core.plugins import LoadedBackend
 from wlk_whisper.backend import _open_stream, _warm_up
 from wlk_whisper.engine.engine import DecodingOptions, transcribe
@@ -15,6 +16,7 @@ from wlk_whisper.plugin import WHISPER
 from .scripts import HF_TOKENIZER, RATE, SOT, TOKENIZER, ScriptedNetwork, engine_of, ramp, sentence
 
 AUDIO = ramp(0, 3 * RATE)
+FITTED = DecodingOptions(context="fitted")
 
 
 def run(network, *, prompt="", language="en", languages=None, **options):
@@ -95,10 +97,32 @@ def test_the_language_is_detected_among_those_of_the_checkpoint():
     assert network.inputs[1][1] == HF_TOKENIZER.token_to_id("<|de|>")
 
 
+@pytest.mark.parametrize(("allowed", "found"), [((), "fr"), (("en", "de"), "de"), (("en",), "en")])
+def test_the_language_is_detected_among_those_of_the_stream(allowed, found):
+    """With one, there is no choice; its probability is that among them."""
+    network = ScriptedNetwork(languages=("fr", "de", "en"))
+    options = DecodingOptions(context="fitted", languages=allowed)
+    _, language, probability, _ = engine_of(network).encode(AUDIO, options, None)
+
+    assert language == found
+    if allowed:
+        assert probability == pytest.approx(1.0 if len(allowed) == 1 else 1 / (1 + math.exp(-1)))
+
+
+def test_the_languages_of_a_stream_are_checked_when_it_is_opened():
+    """They are named as people do; of an unknown one, the stream could never be."""
+    network = ScriptedNetwork(sentence(" one"), languages=("fr", "de", "en"))
+    backend = LoadedBackend(WHISPER, engine_of(network), open_stream=_open_stream, warmup=_warm_up)
+
+    backend.create_processor(languages="English, de").close()
+    with pytest.raises(OptionError, match="no token for the language 'xx'"):
+        backend.create_processor(languages="en,xx")
+
+
 def test_an_english_only_model_detects_no_language():
     """Its prompt has neither language nor task, and detection takes no pass."""
     network = ScriptedNetwork(n_vocab=51864)
-    _, language, probability, work = engine_of(network).encode(AUDIO, "fitted", None)
+    _, language, probability, work = engine_of(network).encode(AUDIO, FITTED, None)
 
     assert (language, probability) == ("en", None)
     assert network.inputs == []
@@ -108,7 +132,7 @@ def test_an_english_only_model_detects_no_language():
 def test_the_probability_of_a_language_is_that_among_all():
     """The likeliest leads the next one by one logit."""
     network = ScriptedNetwork(languages=("fr", "de"))
-    _, language, probability, _ = engine_of(network).encode(AUDIO, "fitted", None)
+    _, language, probability, _ = engine_of(network).encode(AUDIO, FITTED, None)
 
     assert language == "fr"
     assert probability == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-3)

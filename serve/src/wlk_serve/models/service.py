@@ -18,6 +18,7 @@ from wlk_core.errors import OptionError, WLKError
 from wlk_core.options import OptionValues
 from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import decode_file
+from wlk_live.languages import forced_language, language_arguments
 from wlk_live.session import End, Failure, Session
 from wlk_live.vad import silence_gate
 from wlk_serve.blocking_work import BlockingWork
@@ -335,13 +336,13 @@ class Service:
         if self._filters is None:
             return []
         chosen = self._filters.changed(request.filters)
-        return chosen.open(parts, self.card.spec, request.language)
+        return chosen.open(parts, self.card.spec, forced_language(request.language))
 
     def _translator(self, parts: ExitStack, options: StreamOptions) -> Any:
         if not options.translates:
             return None
         try:
-            return self._annotator(parts, "translator", options.language)
+            return self._annotator(parts, "translator", forced_language(options.language))
         except WLKError as error:  # such as an unknown language: the session still has its words
             _LOGGER.warning("a session is not translated: %s", error)
             return None
@@ -404,7 +405,8 @@ class Service:
     def _processor(
         self, parts: ExitStack, task: str, language: str | None, options: Mapping[str, Any]
     ) -> OnlineProcessor:
-        processor = self._backend.create_processor(language=language, task=task, **options)
+        chosen: dict[str, Any] = {**options, **language_arguments(language)}
+        processor = self._backend.create_processor(task=task, **chosen)
         return parts.enter_context(_closing(processor))
 
     def _options_of(self, request: StreamOptions | TranscriptionRequest) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import attrs
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
-from wlk_core.languages import find_language
+from wlk_live.languages import checked_language
 from wlk_serve.errors import RequestError, converted, invalid
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ class ModelCard:
         """
         Return the backend's code for a language such as "en", "en-US" or "English".
 
-        It is that of the server for "", and None, which detects the language, for "auto".
+        Of several, among which it is to be detected, it is a list such as "en,de".  It is that of
+        the server for "", and None, which detects the language, for "auto".
 
         Raises:
             RequestError: the backend does not have the language, or *code* is not a string.
@@ -140,12 +141,10 @@ class ModelCard:
             raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
         if not code or code.lower() == _DETECTED:
             return None if code else self.language
-        language = find_language(code, self.spec.languages)
         try:
-            self.spec.check_language(language)
+            return checked_language(code, self.spec)
         except OptionError as error:
             raise RequestError(str(error), code="invalid_value", param=param) from error
-        return language
 
     def check_filters(self, value: object, *, param: str) -> Filters:
         """

@@ -9,6 +9,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
+from wlk_live.languages import OPTION, forced_language
 from wlk_live.vad import GateParameters
 from wlk_serve.errors import converted, invalid
 from wlk_serve.protocols import StreamOptions
@@ -116,7 +117,9 @@ class RealtimeConfig:
 
     def record(self) -> Json:
         """Return the session-object fields that clients can set, and the names of ignored ones."""
-        transcription: Json = {"model": self.model, "language": self.language}
+        transcription: Json = {"model": self.model, "language": forced_language(self.language)}
+        if self.language != transcription["language"]:
+            transcription["languages"] = str(self.language).split(",")
         if self.prompt is not None:
             transcription["prompt"] = self.prompt
         if self.keyterms is not None:
@@ -205,8 +208,8 @@ def _transcription(name: str, value: Any, card: ModelCard) -> Json | None:
             return {} if value is None else {"model": card.named(value, param=path).name}
         case "language":
             return {"language": card.check_language(value or "", param=path)}
-        case "languages" if isinstance(value, list) and len(value) == 1:
-            return {"language": card.check_language(value[0], param=path)}
+        case "languages" if card.takes(OPTION) or (isinstance(value, list) and len(value) == 1):
+            return {"language": card.check_language(",".join(_names(value, path)), param=path)}
         case "prompt" if card.takes("prompt"):
             return {"prompt": converted(value, str | None, path) or None}
         case "keywords" if card.takes("keyterms"):

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from wlk_core.languages import NAMES
 from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
+from wlk_live.languages import OPTION, forced_language
 from wlk_live.records import round_seconds
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
 from wlk_live.speakers import speaker_name
@@ -80,8 +81,8 @@ def parse_form(
     if "prompt" in single and not card.takes("prompt"):
         ignored.add("prompt")
     languages = [text for text in values.get("languages", []) if text]
-    if len(languages) == 1 and "language" not in single:
-        single["language"] = languages[0]
+    if languages and "language" not in single and (len(languages) == 1 or card.takes(OPTION)):
+        single["language"] = ",".join(languages)
     elif languages:
         ignored.add("languages")
     # OpenAI's API calls them `keywords`, servers of faster-whisper `hotwords`.
@@ -313,7 +314,7 @@ def language_name(tokens: Iterable[ASRToken], request: TranscriptionRequest) -> 
     if request.task == "translate":
         return "english"
     counts = Counter(t.detected_language for t in tokens if t.detected_language)
-    code = counts.most_common(1)[0][0] if counts else request.language
+    code = counts.most_common(1)[0][0] if counts else forced_language(request.language)
     return _UNKNOWN if code is None else NAMES.get(code, code).lower()
 
 

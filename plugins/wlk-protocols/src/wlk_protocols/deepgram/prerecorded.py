@@ -49,7 +49,9 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         )
     is_multichannel = is_true(query, "multichannel")
     has_speakers = is_true(query, "diarize") and card.speaker_delay is not None
-    detects_language = is_true(query, "detect_language")
+    # Deepgram's field is true, or repeated with the languages among which to detect.
+    among = [code for code in query.getlist("detect_language") if code not in {"true", "false"}]
+    detects_language = bool(among) or is_true(query, "detect_language")
     answer = partial(
         _answer,
         card=card,
@@ -62,7 +64,9 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
     request = TranscriptionRequest(
         task="transcribe",
         model=card.name,
-        language=None if detects_language else requested_language(query, card),
+        language=(card.check_language(",".join(among)) if among else None)
+        if detects_language
+        else requested_language(query, card),
         keyterms=terms_of(query, card),
         filters=formatting_filters(query, card)[0],
         response_format="diarized_json" if has_speakers else "json",

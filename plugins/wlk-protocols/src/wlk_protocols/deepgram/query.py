@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
+from wlk_live.languages import OPTION
 from wlk_protocols.deepgram.formatting import FIELDS, formatting_filters
 from wlk_protocols.fields import MIN_PAUSE, check_terms, gate_of, keyterms_of, language_of
 from wlk_serve.protocols import RequestError, StreamOptions
@@ -264,7 +265,7 @@ def requested_language(query: QueryParams, card: ModelCard) -> str | None:
     hints = query.getlist("language_hint")
     language = query.get("language", "")
     if not language and hints:
-        language = hints[0] if len(hints) == 1 else "multi"
+        language = ",".join(hints) if len(hints) == 1 or card.takes(OPTION) else "multi"
     return language_of(card, language)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
+from wlk_live.languages import forced_language
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeechStarted
 from wlk_protocols.fields import checked, decoded, fitting_terms, gate_of, keyterms_of, language_of
 from wlk_protocols.wyoming.pcm import AudioConverter, AudioFormat
@@ -204,7 +205,7 @@ class WyomingProtocol:
         if len(command.audio) > _MAX_REPLAY_BYTES:
             raise _wrong_order("transcribe within 30 s of audio")
         command.ends_at_pause = options.gate is not None
-        command.language = options.language
+        command.language = forced_language(options.language)
         command.text = ""
         command.has_begun = False
         self._audio.clear()
@@ -228,7 +229,7 @@ class WyomingProtocol:
         self._commands.append(
             _Command(
                 start=self._audio.seconds,
-                language=self._audio.options.language,
+                language=forced_language(self._audio.options.language),
                 ends_at_pause=self._ends_at_pause,
             )
         )

@@ -90,7 +90,7 @@ class FasterWhisperEngine:
             encoder_output = StorageView.from_array(padded)
         probability = None
         if language is None and self.is_multilingual:
-            language, probability = self._detect_language(encoder_output)
+            language, probability = self._detect_language(encoder_output, options.languages)
             work += WorkCounters(decoder_positions=1, decoder_forwards=1)
         language = language or "en"
         tokenizer = self._tokenizer(language, options.task)
@@ -128,11 +128,13 @@ class FasterWhisperEngine:
         bands = len(self.model.feature_extractor.mel_filters)
         return _on_host(self.model.encode(silence_features(bands)))
 
-    def _detect_language(self, encoder_output: StorageView) -> tuple[str, float]:
-        """Return the likeliest language of the checkpoint, and its probability among them."""
+    def _detect_language(
+        self, encoder_output: StorageView, allowed: tuple[str, ...]
+    ) -> tuple[str, float]:
+        """Return the likeliest of the *allowed* languages, and its probability among them."""
         ranked = self.model.model.detect_language(encoder_output)[0]
         probabilities = {token.strip("<|>"): probability for token, probability in ranked}
-        languages = self.checkpoint.languages or tuple(probabilities)
+        languages = allowed or self.checkpoint.languages or tuple(probabilities)
         language = max(languages, key=lambda code: probabilities.get(code, 0.0))
         total = sum(probabilities.get(code, 0.0) for code in languages)
         return language, probabilities[language] / total

@@ -65,7 +65,7 @@ def transcribe_aligned(
 
     """
     del first_sample, remainder_samples
-    encoder_output, language, probability, work = engine.encode(audio, options.context, language)
+    encoder_output, language, probability, work = engine.encode(audio, options, language)
     tokenizer = engine.tokenizer(language, options.task)
     committed_samples = max(0, round(context[-1].end * SAMPLE_RATE)) if context else 0
     # Decoder positions go to the committed prefix, except MIN_NEW_TOKENS that are reserved for new

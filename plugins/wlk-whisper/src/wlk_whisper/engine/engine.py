@@ -62,6 +62,7 @@ class DecodingOptions:
     beam_size: int = 1
     context: AudioContext = "full"
     keyterms: str = ""  #: text that begins every prompt
+    languages: tuple[str, ...] = ()  #: among which one is detected; empty for all
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -108,26 +109,27 @@ class WhisperEngine:
         return run
 
     def encode(
-        self, audio: NDArray[np.float32], context: AudioContext, language: str | None
+        self, audio: NDArray[np.float32], options: DecodingOptions, language: str | None
     ) -> tuple[Any, str, float | None, WorkCounters]:
         """
         Return the encoder output of *audio*, its language, a probability and the work counters.
 
-        If *language* is None, it is detected among those of the checkpoint; an English-only model
-        needs no pass for that.  The probability is that of a detected language, else None.
+        If *language* is None, it is detected among those of *options* or of the checkpoint; an
+        English-only model needs no pass for that.  The probability is that of a detected language,
+        else None.
         """
-        mel_frames = window_mel_frames(len(audio), context)
+        mel_frames = window_mel_frames(len(audio), options.context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
-        encoder_output = self.network.encode(features, is_padded=context == "padded")
+        encoder_output = self.network.encode(features, is_padded=options.context == "padded")
         work = WorkCounters(encoder_frames=mel_frames)
         probability = None
         if language is None and self.is_multilingual:
-            language, probability = self._detect_language(encoder_output)
+            language, probability = self._detect_language(encoder_output, options.languages)
             work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
         return encoder_output, language or "en", probability, work
 
-    def _detect_language(self, encoder_output: Any) -> tuple[str, float]:
-        codes = self.checkpoint.languages or LANGUAGES
+    def _detect_language(self, encoder_output: Any, allowed: tuple[str, ...]) -> tuple[str, float]:
+        codes = allowed or self.checkpoint.languages or LANGUAGES
         ids = {code: self.hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
         start = self.hf_tokenizer.token_to_id("<|startoftranscript|>")
         decoder = self.network.new_decoder(encoder_output)
@@ -266,7 +268,7 @@ def transcribe(
     without them.  Words have times in seconds from the start of the audio and the mean probability
     of their tokens.
     """
-    encoder_output, language, probability, work = engine.encode(audio, options.context, language)
+    encoder_output, language, probability, work = engine.encode(audio, options, language)
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
     result = decode(

@@ -7,6 +7,7 @@ from wlk_core.plugins import PluginSpec, hookimpl
 _SUMMARIES = {
     "asr": "WhisperLiveKit's clients: /asr",
     "deepgram": "Deepgram's clients: live transcription, Flux and recordings",
+    "jitsi": "Jitsi meetings, transcribed by Jigasi: /streaming-whisper/ws",
     "twilio": "phone calls by Twilio's media streams: /twilio/media, followed at /twilio/calls",
     "vllm": "vLLM's realtime clients: /vllm/v1/realtime",
     "wyoming": "Home Assistant, on a port of its own: wlk-serve --listen wyoming=PORT",

@@ -1,0 +1,1 @@
+"""Serve the transcription of Jitsi meetings by Jigasi from wlk-serve."""

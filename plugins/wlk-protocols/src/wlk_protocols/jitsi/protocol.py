@@ -1,0 +1,205 @@
+"""
+The protocol between Jigasi, which transcribes Jitsi meetings, and skynet's ``streaming_whisper``.
+
+It follows
+https://github.com/jitsi/skynet/blob/master/docs/streaming_whisper_module.md and
+https://github.com/jitsi/jigasi/blob/master/src/main/java/org/jitsi/jigasi/transcription/WhisperWebsocket.java
+"""
+
+from __future__ import annotations
+
+from functools import partial
+import logging
+import time
+from typing import TYPE_CHECKING, ClassVar
+import uuid
+
+import attrs
+
+from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange
+from wlk_protocols.fields import language_of
+from wlk_serve.protocols import RequestError, as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from wlk_core.tokens import ASRToken
+    from wlk_live.session import Event
+    from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
+
+_LOGGER = logging.getLogger(__name__)
+
+_HEADER_BYTES = 60  # the participant and the language, separated by "|" and padded with zeros
+_END = b"\0"  # the last message of a meeting
+# Jigasi sends nothing for a participant who is muted, perhaps in mid-word; skynet waits as long.
+_MUTED_SECONDS = 2.0
+_INTERIM_VARIANCE, _FINAL_VARIANCE = 0.5, 1.0  # skynet's: Jigasi's `stability`, and never integers
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Participant:
+    """The audio of a participant, and the current utterance."""
+
+    name: str
+    audio: SessionAudio
+    until: float = 0.0  # the time of the meeting at which the audio received ends
+    is_quiet: bool = False  # the utterance was ended, because no audio came
+    words: list[ASRToken] = attrs.field(factory=list)
+    shown: str = ""
+    utterance: str = ""  # its id; a new one begins with the next text
+    began: int = 0  # in milliseconds since the epoch
+
+
+class JitsiProtocol:
+    """
+    A `ClientProtocol` for one meeting, with a channel for each participant.
+
+    An interim result is the text of a participant's utterance so far, and the final result
+    replaces it.  Times of the meeting are counted by the audio of those who are heard.
+    """
+
+    replaceable: ClassVar[Collection[str | None]] = ()
+
+    def __init__(
+        self, audio: SessionAudio, info: SessionInfo, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._audio = audio
+        self._info = info
+        self._clock = clock
+        self._participants: dict[str, _Participant] = {}
+        self._now = 0.0  # the time of the meeting
+        self._refused: set[str] = set()  # participants for whom the server has no session
+
+    def begin(self) -> list[Message]:
+        """Return nothing: skynet sends no message before the first result."""
+        return []
+
+    def receive(self, data: str | bytes) -> list[Message]:
+        """Append the audio of a participant, or end the meeting."""
+        if data == _END:
+            return self.end()
+        if self._audio.is_ended:
+            return []
+        if isinstance(data, str) or len(data) < _HEADER_BYTES:
+            raise RequestError(
+                f"expected a header of {_HEADER_BYTES} bytes and audio, got {len(data)} "
+                f"{'characters' if isinstance(data, str) else 'bytes'}",
+                code="invalid_message",
+            )
+        header = data[:_HEADER_BYTES].rstrip(b"\0").decode("utf-8", "replace")
+        name, _, language = header.partition("|")
+        if not name:
+            raise RequestError("expected a participant in the header", code="invalid_message")
+        try:
+            participant = self._participant(name, language)
+        except RequestError:
+            if name in self._refused:
+                return []  # was reported, and another session may end while they speak
+            self._refused.add(name)
+            raise
+        self._append(participant, data[_HEADER_BYTES:])
+        return []
+
+    def refuse(self, error: RequestError) -> list[Message]:
+        """Return an error in a message that Jigasi reads as a result without text."""
+        return [self._message("", "error", "", error=error.record())]
+
+    def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
+        """Apply an event of the first participant."""
+        return self._handle(next(iter(self._participants)), event)
+
+    def end(self) -> list[Message]:
+        """End the audio of all participants; may be called again."""
+        for participant in self._participants.values():
+            participant.audio.end()
+        self._audio.end()
+        return []
+
+    def _participant(self, name: str, language: str) -> _Participant:
+        """Return a participant; a new one gets a channel, whose language is that of the header."""
+        if name in self._participants:
+            return self._participants[name]
+        options = attrs.evolve(self._audio.options, language=self._language(name, language))
+        if self._participants:
+            audio = self._info.open_channel(options, partial(self._handle, name))
+        else:
+            audio = self._audio
+            audio.change(options)
+        found = self._participants[name] = _Participant(name=name, audio=audio, until=self._now)
+        return found
+
+    def _language(self, name: str, language: str) -> str | None:
+        """Return the language of a header; the server's if the model does not have it."""
+        card = self._info.card
+        if language in {"", "null"}:  # as Java writes a language that is not known
+            return card.language
+        try:
+            return language_of(card, language)
+        except RequestError as error:
+            _LOGGER.warning("participant %s has the language of the server: %s", name[:60], error)
+            return card.language
+
+    def _append(self, participant: _Participant, audio: bytes) -> None:
+        before = participant.audio.seconds
+        participant.audio.append(audio)
+        participant.until += participant.audio.seconds - before
+        if participant.until < self._now - _MUTED_SECONDS:
+            participant.until = self._now  # was muted
+        participant.is_quiet = False
+        self._now = max(self._now, participant.until)
+        for other in self._participants.values():
+            if not other.is_quiet and other.until < self._now - _MUTED_SECONDS:
+                other.is_quiet = True
+                other.audio.commit()
+
+    def _handle(self, name: str, event: Event | SegmentEnd) -> Iterator[Message]:
+        participant = self._participants[name]
+        match event:
+            case Commit(tokens=tokens):
+                participant.words += tokens
+                yield from self._interim(participant, ())
+            case HypothesisChange(transcript=transcript):
+                yield from self._interim(participant, transcript.tokens)
+            case Endpoint() if participant.words:
+                text = _text(participant.words)
+                yield self._result(participant, "final", text)
+                participant.words, participant.shown, participant.utterance = [], "", ""
+            case Failure(is_final=True):
+                yield from self.refuse(as_request_error(event.error))
+
+    def _interim(
+        self, participant: _Participant, hypothesis: Sequence[ASRToken]
+    ) -> Iterator[Message]:
+        text = _text([*participant.words, *hypothesis])
+        if text and text != participant.shown:
+            participant.shown = text
+            yield self._result(participant, "interim", text)
+
+    def _result(self, participant: _Participant, kind: str, text: str) -> Message:
+        if not participant.utterance:
+            participant.utterance = str(uuid.uuid4())
+            participant.began = round(self._clock() * 1000)
+        return self._message(participant.name, kind, text, participant)
+
+    def _message(
+        self,
+        name: str,
+        kind: str,
+        text: str,
+        participant: _Participant | None = None,
+        **fields: object,
+    ) -> Message:
+        return {
+            "id": str(uuid.uuid4()) if participant is None else participant.utterance,
+            "participant_id": name,
+            "ts": round(self._clock() * 1000) if participant is None else participant.began,
+            "text": text,
+            "audio": "",
+            "type": kind,
+            "variance": _FINAL_VARIANCE if kind == "final" else _INTERIM_VARIANCE,
+            **fields,
+        }
+
+
+def _text(tokens: Sequence[ASRToken]) -> str:
+    return "".join(token.text for token in tokens).strip()

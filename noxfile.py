@@ -288,13 +288,16 @@ def wheels(session: nox.Session) -> None:
 # distributions that it needs, and the tests that use it.
 CLIENTS = {
     **{
-        name: (("serve", "plugins/wlk-whisper", "plugins/wlk-protocols"), f"test_{name}*.py")
+        name: (
+            ("serve", "plugins/wlk-whisper", "plugins/wlk-protocols"),
+            f"serve/tests/**/test_{name}*.py",
+        )
         for name in ("openai", "livekit", "pipecat", "deepgram", "wyoming", "whisperlivekit")
     },
-    "vllm": (("plugins/wlk-realtime",), "test_own_vllm.py"),
+    "vllm": (("plugins/wlk-realtime",), "plugins/wlk-realtime/tests/test_own_vllm.py"),
     "ray": (("serve[ray]", "plugins/wlk-realtime", "plugins/wlk-whisper"), ""),
     "browser": (("serve", "plugins/wlk-whisper"), ""),
-    "peers": (("bench[annotators]",), "test_peers.py"),
+    "peers": (("bench[annotators]",), "bench/tests/test_peers.py"),
 }
 WITHOUT_DEPENDENCIES = ("whisperlivekit", "vllm")  # which would bring gigabytes
 
@@ -314,9 +317,7 @@ def clients(session: nox.Session, client: str) -> None:
     if client == "browser":
         _prepare_browser(session)
     folders = {"ray": ("serve/tests/ray", "deploy/tests"), "browser": ("serve/tests/browser",)}
-    found = folders.get(client) or tuple(
-        str(path) for folder in TESTS for path in sorted((ROOT / folder).rglob(pattern))
-    )
+    found = folders.get(client) or tuple(map(str, sorted(ROOT.glob(pattern))))
     session.run(*PYTEST, *FOREIGN, *PATIENT, *found, env=ENVIRONMENT)
 
 

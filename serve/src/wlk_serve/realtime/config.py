@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
 MARKS = "wlk.marks"
-_INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
+TRANSLATION = "wlk.translation"
+LAG = "wlk.lag"
+_INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS, TRANSLATION, LAG}
 
 Json: TypeAlias = "dict[str, Any]"
 
@@ -112,6 +114,7 @@ class RealtimeConfig:
             gate=None if vad is None else vad.gate(),
             detects_turns=vad is not None and vad.type == "semantic_vad",
             leaves_out_pauses=vad is not None or not is_backend,
+            translates=TRANSLATION in self.include,
             filters={} if is_backend and self.filters is None else self.filters,
         )
 
@@ -173,8 +176,9 @@ def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> R
                 _check_choice(value, ["transcription"], path)
             case "include":
                 names = dict.fromkeys(_names(value, path))
-                ignored += [f"include.{each}" for each in names if each not in _INCLUDES]
-                changes["include"] = tuple(each for each in names if each in _INCLUDES)
+                known = _INCLUDES - ({TRANSLATION} if card.translates_to is None else set())
+                ignored += [f"include.{each}" for each in names if each not in known]
+                changes["include"] = tuple(each for each in names if each in known)
             case "audio.input.format":
                 changes["format"] = _format(value, path)
             case "audio.input.turn_detection":

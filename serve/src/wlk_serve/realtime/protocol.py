@@ -11,6 +11,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
+from wlk_live.records import round_seconds, translation_record
 from wlk_live.session.events import (
     Commit,
     End,
@@ -18,14 +19,24 @@ from wlk_live.session.events import (
     Event,
     Failure,
     HypothesisChange,
+    Lag,
     Marked,
     SpeakerTurn,
     SpeechStarted,
+    Translation,
 )
 from wlk_live.speakers import speaker_name
 from wlk_serve.errors import RequestError, as_request_error, converted, invalid
 from wlk_serve.protocols import SegmentEnd
-from wlk_serve.realtime.config import HYPOTHESIS, LOGPROBS, MARKS, RealtimeConfig, update_config
+from wlk_serve.realtime.config import (
+    HYPOTHESIS,
+    LAG,
+    LOGPROBS,
+    MARKS,
+    TRANSLATION,
+    RealtimeConfig,
+    update_config,
+)
 from wlk_serve.realtime.items import Conversation
 
 if TYPE_CHECKING:
@@ -96,6 +107,7 @@ class RealtimeProtocol:
         self._items = Conversation(info.id, speaker_delay=info.card.speaker_delay)
         self._speaker_delay = info.card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
+        self._is_translated = True  # until the translator is switched off
         self._unmarked: list[ASRToken] = []  # since the last mark, if the session has marks
         self._event_id: str | None = None  # of the message being applied
         self._takes_binary = False  # true after the first update, which sets the format
@@ -137,7 +149,8 @@ class RealtimeProtocol:
     def handle(self, event: Event | SegmentEnd) -> list[Message]:
         """Apply an event of the session's audio."""
         if isinstance(event, SegmentEnd):
-            self._speaker_delay = self._card.speaker_delay  # the next segment has its own diarizer
+            # The next segment has annotators of its own.
+            self._speaker_delay, self._is_translated = self._card.speaker_delay, True
             if event.is_cleared:
                 self._items.clear()
             return self._out(self._begin_commits())
@@ -292,6 +305,13 @@ class RealtimeProtocol:
                 yield from self._items.extend(event.tokens, begins_stream=begins)
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(event.transcript.tokens)
+            case Translation(text) if TRANSLATION in self._config.include:
+                yield {"type": TRANSLATION, **translation_record(text)}
+            case Lag() if LAG in self._config.include:
+                yield {"type": LAG, "seconds": round_seconds(event.seconds)}
+            case Failure(annotator="translator") if TRANSLATION in self._config.include:
+                self._is_translated = False  # no error event: it would make some clients stop
+                yield self._session_message("session.updated")
             case Marked():
                 yield self._mark_answer(event)
             case Endpoint():
@@ -375,6 +395,9 @@ class RealtimeProtocol:
         if self._card.speaker_delay is not None:
             delay = self._speaker_delay
             config["wlk"]["speakers"] = None if delay is None else {"seconds": delay}
+        if TRANSLATION in self._config.include:
+            language = self._card.translates_to
+            config["wlk"]["translation"] = {"language": language} if self._is_translated else None
         return {
             "type": kind,
             "session": {

@@ -95,7 +95,14 @@ def digits():
 
 @contextmanager
 def serve_digits(
-    digits, limits=None, *, keys=("secret", "other"), open_diarizer=None, name="digits", **options
+    digits,
+    limits=None,
+    *,
+    keys=("secret", "other"),
+    open_diarizer=None,
+    open_translator=None,
+    name="digits",
+    **options,
 ):
     """
     Run a server in a thread; yield its address and the server, and drain it at the end.
@@ -120,6 +127,9 @@ def serve_digits(
     if open_diarizer is not None:
         openers["diarizer"] = open_diarizer
         card = attrs.evolve(card, speaker_delay=open_diarizer().max_delay)
+    if open_translator is not None:
+        openers["translator"] = open_translator
+        card = attrs.evolve(card, translates_to="de")
     with (
         closing(Service(backend, card, openers=openers)) as service,
         bound_sockets("127.0.0.1", 0) as sockets,

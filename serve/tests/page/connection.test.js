@@ -72,7 +72,7 @@ test("a connection asks for resume, declares its rate, and sends audio once it i
   assert.equal(update.message.type, "session.update");
   assert.deepEqual(input.format, { type: "audio/pcm", rate: RATE });
   assert.deepEqual(input.transcription, { language: "en" });
-  assert.deepEqual(update.message.session.include, ["wlk.hypothesis"]);
+  assert.deepEqual(update.message.session.include, ["wlk.hypothesis", "wlk.translation", "wlk.lag"]);
   assert.equal(connection.takeRange(500), null);
   const actions = connection.received(UPDATED, 500);
   assert.deepEqual(find(actions, "report"), { kind: "report", state: "live", ...MODEL });
@@ -316,4 +316,13 @@ test("a run that recorded nothing ends at once", () => {
 
   assert.deepEqual(kinds(connection.stop()), ["pump"]);
   assert.equal(find(connection.drained(), "report").reason, "stopped");
+});
+
+test("a translator that failed during the session is reported, and the session goes on", () => {
+  const connection = live();
+  const session = { wlk: { translation: null } };
+  const actions = connection.received({ type: "session.updated", wlk_seq: 2, session }, 0);
+
+  assert.deepEqual(actions, [{ kind: "report", state: "untranslated" }]);
+  assert.equal(connection.state, "live");
 });

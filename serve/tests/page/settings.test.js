@@ -39,7 +39,7 @@ test("the style sheet gets the reading settings", () => {
   const root = { dataset: {} };
   show(parse(""), root);
 
-  assert.deepEqual(root.dataset, { theme: "auto", font: "serif", size: "3", times: "on" });
+  assert.deepEqual(root.dataset, { theme: "auto", font: "serif", languages: "both", size: "3", times: "on" });
 });
 
 test("a notice includes the server's message if it helps", () => {

@@ -98,3 +98,14 @@ test("segments of words that the reader has removed bring nothing back", () => {
 
   assert.deepEqual(transcript.lines, []);
 });
+
+test("a name given by the reader is shown for every line of the speaker, and an empty one takes it back", () => {
+  const transcript = spoken([record("one", 0, "Speaker 1")], [record("two", 5, "Speaker 2")]);
+  transcript.rename("Speaker 1", "Anna");
+  find(transcript, [record("two", 5, "Speaker 1")], 1);
+
+  assert.deepEqual(transcript.lines.map(({ speaker }) => transcript.named(speaker)), ["Anna", "Anna"]);
+  assert.deepEqual(transcript.speakers, ["Speaker 1"]);
+  transcript.rename("Speaker 1", "");
+  assert.equal(transcript.named("Speaker 1"), "Speaker 1");
+});

@@ -1,4 +1,4 @@
-"""Annotators for tests: a diarizer with a script, and a text filter that writes digits."""
+"""Annotators for tests: a scripted diarizer, a translator to capitals, a filter of digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wlk_conformance.testing.digits import DIGIT_WORDS
 from wlk_core.annotators import Replacement
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.tokens import SpeakerSpan
+from wlk_core.tokens import SpeakerSpan, TranslatedText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,6 +70,42 @@ class ScriptedDiarizer:
     def stats(self) -> WorkCounters:
         """The calls so far."""
         return WorkCounters(decoder_forwards=self.calls)
+
+
+class ScriptedTranslator:
+    """Return every utterance in capitals when it is over, as *language*."""
+
+    stats = WorkCounters()
+
+    def __init__(self, _source_language: str | None = None, *, language: str = "de") -> None:
+        self._language = language
+        self.is_closed = False
+        self.reset()
+
+    def insert_tokens(self, tokens: Sequence[ASRToken]) -> None:
+        """Append committed tokens."""
+        self._waiting = (*self._waiting, *tokens)
+
+    def process_iter(self, is_last: bool = False) -> list[TranslatedText]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
+        """Return the waiting tokens in capitals if the utterance is over."""
+        tokens = self._waiting
+        if not (is_last and tokens):
+            return []
+        self.reset()
+        text = "".join(token.text for token in tokens).upper().strip()
+        return [TranslatedText(text, tokens[0].start, tokens[-1].end, self._language)]
+
+    def finish(self) -> list[TranslatedText]:
+        """Return the rest."""
+        return self.process_iter(is_last=True)
+
+    def reset(self) -> None:
+        """Forget the tokens."""
+        self._waiting: tuple[ASRToken, ...] = ()
+
+    def close(self) -> None:
+        """Record the call."""
+        self.is_closed = True
 
 
 class DigitFilter:

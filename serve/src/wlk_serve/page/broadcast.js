@@ -5,15 +5,17 @@ import { joined } from "./words.js";
 const NAME = "wlk-captions";
 const LINES = 3;
 
-/** Return the newest lines of a transcript, as {speaker, solid, pending}. */
-export function newest({ lines }) {
-	return lines
+/** Return the newest lines of a transcript, as {speaker, solid, pending, translation, language}. */
+export function newest(transcript) {
+	return transcript.lines
 		.filter((line) => line.lastWord || line.pending.length)
 		.slice(-LINES)
-		.map(({ speaker, words, pending }) => ({
-			speaker: speaker ?? "",
+		.map(({ speaker, words, pending, translations }) => ({
+			speaker: transcript.named(speaker) ?? "",
 			solid: joined(words),
 			pending: joined(pending),
+			translation: translations.map(({ text }) => text).join(" "),
+			language: translations[0]?.language ?? "",
 		}));
 }
 

@@ -5,26 +5,33 @@ import { $, element } from "./dom.js";
 
 const options = new URLSearchParams(location.search);
 const root = document.documentElement;
-for (const name of ["background", "size", "align"]) root.dataset[name] = options.get(name);
+for (const name of ["background", "size", "align", "languages"]) root.dataset[name] = options.get(name);
 root.style.setProperty("--rows", Number(options.get("rows") ?? 2));
 const seconds = Number(options.get("seconds") ?? 10); // the window empties after this time without a new word
-const box = $("captions");
+const boxes = [$("speech"), $("translation")];
 let timer = 0;
 
+/** Return a row of text after the name of its speaker. */
+function row(speaker, parts, language = "") {
+	const row = element("p", "");
+	row.dir = "auto";
+	row.lang = language;
+	const text = element("span", "", row);
+	if (speaker) element("span", "speaker", text, `${speaker} `);
+	for (const [name, part] of Object.entries(parts)) element("span", name, text, part);
+	return row;
+}
+
 function show(lines) {
-	box.replaceChildren(
-		...lines.map(({ speaker, solid, pending }) => {
-			const row = element("p", "");
-			row.dir = "auto";
-			const text = element("span", "", row);
-			if (speaker) element("span", "speaker", text, `${speaker} `);
-			element("span", "solid", text, solid);
-			element("span", "pending", text, pending);
-			return row;
-		}),
-	);
+	const spoken = lines.map(({ speaker, solid, pending }) => row(speaker, { solid, pending }));
+	const isAlone = options.get("languages") === "translation";
+	const translated = lines
+		.filter(({ translation }) => translation)
+		.map(({ speaker, translation, language }) => row(isAlone && speaker, { solid: translation }, language));
+	boxes[0].replaceChildren(...spoken);
+	boxes[1].replaceChildren(...translated);
 	clearTimeout(timer);
-	if (seconds > 0) timer = setTimeout(() => box.replaceChildren(), seconds * 1000);
+	if (seconds > 0) timer = setTimeout(() => boxes.forEach((box) => box.replaceChildren()), seconds * 1000);
 }
 
 receive(show);

@@ -64,7 +64,7 @@ export class Connection {
 		const number = message.wlk_seq ?? Infinity;
 		if (number <= this.#lastNumber) return []; // already received before the connection was lost
 		if (number < Infinity) this.#lastNumber = number;
-		if (type === "session.updated") return this.state === "configuring" ? this.#live(message.session.audio?.input.transcription) : [];
+		if (type === "session.updated") return this.#updated(message.session);
 		if (type === "error") return this.#failed(message.error);
 		const delivery = { kind: "deliver", message, seconds: this.base / this.rate };
 		if (type === "wlk.cut") this.#afterCut = [];
@@ -142,8 +142,13 @@ export class Connection {
 		this.state = "configuring";
 		const input = { format: { type: "audio/pcm", rate: this.rate }, turn_detection: { type: "server_vad" } };
 		if (this.language) input.transcription = { language: this.language };
-		const session = { type: "transcription", audio: { input }, include: ["wlk.hypothesis"] };
+		const session = { type: "transcription", audio: { input }, include: ["wlk.hypothesis", "wlk.translation", "wlk.lag"] };
 		return [{ kind: "send", message: { type: "session.update", session } }];
+	}
+
+	#updated({ audio, wlk }) {
+		if (this.state === "configuring") return this.#live(audio?.input.transcription);
+		return wlk?.translation === null ? [{ kind: "report", state: "untranslated" }] : [];
 	}
 
 	#live(served) {

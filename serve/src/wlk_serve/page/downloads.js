@@ -7,8 +7,8 @@ const CAPTION_SECONDS = 6;
 const GAP_SECONDS = 1; // a longer pause between words begins a new caption
 const MIN_SECONDS = 1; // for which a caption is shown, unless the next one begins
 
-/** Divide words into captions {start, end, text, speaker}. */
-export function captions(words) {
+/** Divide words into captions {start, end, text, speaker}; a translation is below the text in which it begins. */
+export function captions(words, translations = []) {
 	const groups = [];
 	for (const word of words) {
 		const current = groups.at(-1);
@@ -19,7 +19,9 @@ export function captions(words) {
 		const { start, speaker } = group[0];
 		const next = groups[i + 1]?.[0].start ?? Infinity;
 		const end = Math.min(Math.max(group.at(-1).end, start + MIN_SECONDS), next);
-		return { start, end, text: rows(textOf(group)), speaker };
+		const begun = translations.filter((each) => start <= each.start && each.start < next).map((each) => each.text);
+		const text = [textOf(group), begun.join(" ")].filter(Boolean).map(rows).join("\n");
+		return { start, end, text, speaker };
 	});
 }
 
@@ -47,43 +49,49 @@ function stamp(seconds, point) {
 	return `${twoDigits(Math.floor(time / 3_600_000))}:${rest}`;
 }
 
-const voice = ({ speaker }) => (speaker === null ? "" : `${speaker}: `);
+const voice = ({ speaker }, transcript) => (speaker === null ? "" : `${transcript.named(speaker)}: `);
 const times = ({ start, end }, point) => `${stamp(start, point)} --> ${stamp(end, point)}`;
 
-function txt({ lines }) {
-	return lines
+function txt(transcript) {
+	return transcript.lines
 		.filter((line) => line.note || line.lastWord)
-		.map((line) => (line.note ? `[${line.note}]\n` : `${voice(line)}${textOf(line.words)}\n`))
+		.map((line) => {
+			const below = line.translations.map(({ text }) => `  ${text}\n`).join("");
+			return line.note ? `[${line.note}]\n` : `${voice(line, transcript)}${textOf(line.words)}\n${below}`;
+		})
 		.join("");
 }
 
-function srt({ words }) {
-	return captions(words)
-		.map((caption, i) => `${i + 1}\n${times(caption, ",")}\n${voice(caption)}${caption.text}\n`)
+function srt(transcript) {
+	return captions(transcript.words, transcript.translations)
+		.map((caption, i) => `${i + 1}\n${times(caption, ",")}\n${voice(caption, transcript)}${caption.text}\n`)
 		.join("\n");
 }
 
-function vtt({ words }) {
+function vtt(transcript) {
 	const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-	const cues = captions(words).map((caption) => {
-		const tag = caption.speaker === null ? "" : `<v ${escape(caption.speaker)}>`;
+	const cues = captions(transcript.words, transcript.translations).map((caption) => {
+		const tag = caption.speaker === null ? "" : `<v ${escape(transcript.named(caption.speaker))}>`;
 		return `\n${times(caption, ".")}\n${tag}${escape(caption.text)}\n`;
 	});
 	return `WEBVTT\n${cues.join("")}`;
 }
 
-function json({ words, lines }) {
+function json(transcript) {
+	const { words, lines, translations } = transcript;
 	const seconds = (value) => Math.round(value * 1000) / 1000;
 	const record = ({ text, start, end, confidence, speaker }) => ({
 		word: text.trim(),
 		start: seconds(start),
 		end: seconds(end),
 		confidence,
-		speaker: speaker ?? undefined,
+		speaker: transcript.named(speaker) ?? undefined,
 	});
+	const translated = translations.map((each) => ({ ...each, start: seconds(each.start), end: seconds(each.end) }));
 	const spoken = lines.filter((line) => line.lastWord);
 	const text = spoken.map((line) => textOf(line.words)).join("\n");
-	return `${JSON.stringify({ text, words: words.map(record) }, null, 1)}\n`;
+	const all = { text, words: words.map(record), translations: translations.length ? translated : undefined };
+	return `${JSON.stringify(all, null, 1)}\n`;
 }
 
 /** By file format, functions that return a transcript as text. */

@@ -6,7 +6,7 @@ import { $ } from "./dom.js";
 import { Follower } from "./follow.js";
 import { onKeys } from "./keys.js";
 import { notice } from "./notices.js";
-import { Settings, downloadDialog, keyDialog } from "./panels.js";
+import { Settings, downloadDialog, keyDialog, speakerFields } from "./panels.js";
 import { Renderer } from "./renderer.js";
 import { Run } from "./run.js";
 import * as stored from "./settings.js";
@@ -51,6 +51,7 @@ function announce(name, detail) {
 /** Callbacks of the run. */
 const page = {
 	deliver(message, seconds) {
+		if (message.type === "wlk.lag") announce(message.seconds && "late", `${Math.round(message.seconds)} s`);
 		transcript.apply(message, origin + seconds);
 		if (message.words?.length && /delta|hypothesis/.test(message.type)) {
 			const lag = Math.max(0, origin + run.seconds - transcript.end);
@@ -70,6 +71,8 @@ const page = {
 		} else if (state === "renewed") {
 			transcript.note(notice("renewed") + (missing < 1 ? "" : ` ${Math.round(missing)} s are missing.`));
 			draw();
+		} else if (state === "untranslated") {
+			announce(state);
 		} else if (state === "warning") {
 			announce("refused", message);
 		} else {
@@ -153,13 +156,17 @@ async function changeSource() {
 	}
 }
 
-const openWindow = () => open("page/captions.html", "wlk-captions", "popup,width=960,height=200");
+const openWindow = () => open("page/captions.html", "wlk-captions", "popup,width=960,height=280");
 
 const panel = new Settings(stored.load(), (settings) => {
 	stored.save(settings);
 	stored.show(settings, root);
 	$("log").ariaLive = settings.aloud === "on" ? "polite" : "off";
 });
+function openSettings() {
+	speakerFields(transcript, draw);
+	panel.open(key);
+}
 const askKey = keyDialog((entered) => {
 	key = entered;
 	stored.saveKey(key);
@@ -175,7 +182,8 @@ $("start").onclick = toggle;
 $("retry").onclick = () => run?.call("wake");
 $("save").onclick = openDownloads;
 $("window").onclick = openWindow;
-$("options").onclick = () => panel.open(key);
+$("options").onclick = openSettings;
+$("log").onclick = ({ target }) => target.closest(".speaker") && openSettings();
 $("source").onchange = changeSource;
 onKeys(
 	{
@@ -183,7 +191,7 @@ onKeys(
 		n: () => follower.newest(),
 		d: openDownloads,
 		c: openWindow,
-		o: () => panel.open(key),
+		o: openSettings,
 		t: () => step("theme", 1, true),
 		"+": () => step("size", 1),
 		"-": () => step("size", -1),

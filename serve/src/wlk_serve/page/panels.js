@@ -1,6 +1,6 @@
 // The dialogs for settings, for downloads and for the server's key.
 
-import { $ } from "./dom.js";
+import { $, element } from "./dom.js";
 import { saveFile } from "./downloads.js";
 import { SETTINGS } from "./settings.js";
 
@@ -19,7 +19,7 @@ export class Settings {
 			for (const [value, text] of Object.entries(choices ?? {})) field.append(new Option(text, value));
 			label.append(title, field);
 		}
-		this.#form.addEventListener("change", ({ target }) => this.set({ [target.name]: target.value.trim() }));
+		this.#form.addEventListener("change", ({ target }) => target.name && this.set({ [target.name]: target.value.trim() }));
 	}
 
 	/** Show the dialog, and suggest the languages of the server's model as soon as they arrive. */
@@ -40,6 +40,23 @@ async function offerLanguages(key) {
 	const [model] = (await answer.json()).data;
 	const names = new Intl.DisplayNames([], { type: "language" });
 	$("languages").replaceChildren(...model.wlk.languages.map((code) => new Option(names.of(code), code)));
+}
+
+/** Offer a field for the name of each speaker; calls `onChange()` after each change. */
+export function speakerFields(transcript, onChange) {
+	const { speakers } = transcript;
+	const labels = speakers.map((speaker) => {
+		const label = element("label", "", null, speaker);
+		const field = element("input", "", label);
+		field.value = transcript.named(speaker);
+		field.onchange = () => {
+			transcript.rename(speaker, field.value.trim());
+			onChange();
+		};
+		return label;
+	});
+	$("speakers").hidden = !speakers.length;
+	$("speakers").replaceChildren($("speakers").firstElementChild, ...labels);
 }
 
 /** Return a function that opens the download dialog; `onClear()` empties the page. */

@@ -18,7 +18,8 @@ export class Renderer {
 		this.log = log;
 	}
 
-	draw({ lines }) {
+	draw(transcript) {
+		const { lines } = transcript;
 		const shown = new Set(lines);
 		for (const [line, view] of this.#views) {
 			if (shown.has(line)) continue;
@@ -30,13 +31,15 @@ export class Renderer {
 		for (const line of lines) {
 			if (!this.#views.has(line)) this.#views.set(line, this.#view(line, last));
 			const view = this.#views.get(line);
-			if (!view.isDone || view.speaker !== line.speaker) this.#update(view, line);
+			const name = transcript.named(line.speaker);
+			if (!view.isDone || view.name !== name) this.#update(view, line, name);
+			if (view.translations !== line.translations.length) this.#translate(view, line);
 			last = view.element;
 		}
 	}
 
 	#view(line, last) {
-		const view = { clauses: 0, speaker: null };
+		const view = { clauses: 0, name: null, translations: 0 };
 		view.element = element("div", line.note ? "note" : "line", null, line.note);
 		if (last) last.after(view.element);
 		else this.log.prepend(view.element);
@@ -52,11 +55,11 @@ export class Renderer {
 		return view;
 	}
 
-	#update(view, line) {
+	#update(view, line, name) {
 		view.isDone = line.isClosed;
 		if (line.note) return;
 		view.element.hidden = !line.lastWord && !line.pending.length;
-		this.#mark(view, line);
+		this.#mark(view, line, name);
 		for (const clause of line.clauses.slice(view.clauses)) {
 			const count = clause.findLastIndex((word) => this.#read.has(word)) + 1;
 			this.#add(view, clause.slice(0, count), "off");
@@ -75,7 +78,17 @@ export class Renderer {
 		for (const word of words) this.#read.add(word);
 	}
 
-	#mark(view, { pause, speaker, words, pending }) {
+	/** Draw the translations below the words; screen readers skip them unless they stand alone. */
+	#translate(view, { translations }) {
+		view.translations = translations.length;
+		view.translation ??= element("p", "translation", view.element);
+		view.translation.dir = "auto";
+		view.translation.lang = translations[0]?.language ?? "";
+		view.translation.ariaLive = document.documentElement.dataset.languages === "translation" ? null : "off";
+		view.translation.replaceChildren(...translations.map(({ text }) => element("span", "", null, `${text} `)));
+	}
+
+	#mark(view, { pause, speaker, words, pending }, name) {
 		const first = words[0] ?? pending[0];
 		if (first && !view.time) {
 			view.time = element("span", "time", view.mark, clock(first.start));
@@ -86,13 +99,12 @@ export class Renderer {
 				view.element.before(view.pause);
 			}
 		}
-		if (speaker === view.speaker) return;
+		if (name === view.name) return;
 		if (this.#read.has(first)) view.mark.ariaLive = "off";
 		const colours = this.#colours;
 		if (!colours.has(speaker)) colours.set(speaker, HUES[colours.size % HUES.length]);
-		view.name ??= element("span", "speaker", view.mark);
-		view.name.textContent = speaker;
-		view.name.style.setProperty("--hue", colours.get(speaker));
-		view.speaker = speaker;
+		view.speaker ??= element("span", "speaker", view.mark);
+		view.speaker.textContent = view.name = name;
+		view.speaker.style.setProperty("--hue", colours.get(speaker));
 	}
 }

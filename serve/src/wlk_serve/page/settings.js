@@ -8,6 +8,7 @@ export const SETTINGS = {
 	theme: ["reading", "Colours", { auto: "Same as system", light: "Light", dark: "Dark", contrast: "High contrast" }, "auto"],
 	font: ["reading", "Typeface", { serif: "Serif", sans: "Sans serif", easy: "Easy to read" }, "serif"],
 	size: ["reading", "Text size", SIZES, "3"],
+	languages: ["reading", "Languages", { both: "Speech and translation", speech: "Speech", translation: "Translation" }, "both"],
 	times: ["reading", "Times", { on: "Shown", off: "Hidden" }, "on"],
 	language: ["speech", "Language code", null, ""],
 	cleans: ["speech", "Microphone", { off: "Unprocessed", on: "Cleaned by the browser" }, "off"],

@@ -17,6 +17,7 @@ class Line {
 	pause = 0; // seconds without words before this line
 	note = "";
 	speaker = null;
+	translations = []; // of the text that begins in this line
 
 	constructor(item) {
 		this.item = item;
@@ -24,6 +25,10 @@ class Line {
 
 	get words() {
 		return [...this.clauses, this.open].flat();
+	}
+
+	get firstWord() {
+		return this.clauses[0]?.[0] ?? this.open[0];
 	}
 
 	get lastWord() {
@@ -45,10 +50,32 @@ class Line {
 /** All lines of the page, the newest last. */
 export class Transcript {
 	lines = [];
+	names = new Map(); // that the reader gave, by the server's name of a speaker
 
 	/** All committed words, in order. */
 	get words() {
 		return this.lines.flatMap((line) => line.words);
+	}
+
+	/** All translations, in order. */
+	get translations() {
+		return this.lines.flatMap((line) => line.translations);
+	}
+
+	/** The server's names of all speakers, each once. */
+	get speakers() {
+		return [...new Set(this.lines.map((line) => line.speaker))].filter((speaker) => speaker !== null);
+	}
+
+	/** Return the shown name of a speaker. */
+	named(speaker) {
+		return this.names.get(speaker) ?? speaker;
+	}
+
+	/** Show another name for a speaker in every line; an empty one is the server's again. */
+	rename(speaker, name) {
+		if (name && name !== speaker) this.names.set(speaker, name);
+		else this.names.delete(speaker);
 	}
 
 	/** The end of the newest word, committed or not, in seconds. */
@@ -76,6 +103,9 @@ export class Transcript {
 			if (kind === "failed") this.note(message.error.message);
 		} else if (kind === "segment") {
 			this.#label(item, records, offset);
+		} else if (kind === "translation") {
+			const { start, end, text, language } = message;
+			this.#translate({ start: start + offset, end: end + offset, text, language });
 		}
 	}
 
@@ -92,6 +122,7 @@ export class Transcript {
 
 	clear() {
 		this.lines = [];
+		this.names.clear();
 	}
 
 	get #last() {
@@ -124,6 +155,12 @@ export class Transcript {
 		if (endsSentence(word.text) || isPart || count >= MAX_CLAUSE_WORDS) line.endClause();
 	}
 
+	/** Add a translation to the line in which it begins; that of removed words is dropped. */
+	#translate(translation, lines = this.lines) {
+		const begins = ({ firstWord }) => firstWord && firstWord.start <= translation.start;
+		lines.findLast(begins)?.translations.push(translation);
+	}
+
 	/** Label the words of an item with speakers that became known later, and divide its lines accordingly. */
 	#label(item, records = [], offset) {
 		const old = this.lines.filter((line) => line.item === item);
@@ -143,6 +180,9 @@ export class Transcript {
 			const same = old.find(({ words, lastWord }) => words.length === line.words.length && lastWord === line.lastWord);
 			return same ? Object.assign(same, { speaker: line.speaker }) : line;
 		});
+		const translations = old.flatMap((line) => line.translations);
+		for (const line of lines) line.translations = [];
+		for (const translation of translations) this.#translate(translation, lines);
 		const place = this.lines.indexOf(old[0]);
 		this.lines = this.lines.filter((line) => !old.includes(line)).toSpliced(place, 0, ...lines);
 	}

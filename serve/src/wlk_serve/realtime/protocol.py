@@ -154,7 +154,8 @@ class RealtimeProtocol:
             if event.is_cleared:
                 self._items.clear()
             return self._out(self._begin_commits())
-        return self._out([*self._apply_speakers(event), *self._apply_event(event)])
+        speakers, messages = self._apply_speakers(event), self._apply_event(event)
+        return self._out([*speakers, *messages, *self._apply_included(event)])
 
     def end(self) -> list[Message]:
         """
@@ -303,17 +304,6 @@ class RealtimeProtocol:
                 begins = self._worded is not self._audio.segment
                 self._worded = self._audio.segment
                 yield from self._items.extend(event.tokens, begins_stream=begins)
-            case HypothesisChange() if HYPOTHESIS in self._config.include:
-                yield self._items.hypothesis(event.transcript.tokens)
-            case Translation(text) if TRANSLATION in self._config.include:
-                yield {"type": TRANSLATION, **translation_record(text)}
-            case Lag() if LAG in self._config.include:
-                yield {"type": LAG, "seconds": round_seconds(event.seconds)}
-            case Failure(annotator="translator") if TRANSLATION in self._config.include:
-                self._is_translated = False  # no error event: it would make some clients stop
-                yield self._session_message("session.updated")
-            case Marked():
-                yield self._mark_answer(event)
             case Endpoint():
                 yield from self._end_utterance(event)
             case Failure() if event.is_final:
@@ -322,6 +312,22 @@ class RealtimeProtocol:
                 if self._audio.is_ended and len(self._audio.segments) == 1:
                     yield from self._complete_uncommitted()
                 yield from self._end_speakers()
+
+    def _apply_included(self, event: Event) -> Iterator[Message]:
+        """Yield the messages that only clients with a name in `include` get."""
+        included = self._config.include
+        match event:
+            case HypothesisChange() if HYPOTHESIS in included:
+                yield self._items.hypothesis(event.transcript.tokens)
+            case Marked():
+                yield self._mark_answer(event)
+            case Translation(text) if TRANSLATION in included:
+                yield {"type": TRANSLATION, **translation_record(text)}
+            case Failure(annotator="translator") if TRANSLATION in included:
+                self._is_translated = False  # no error event: it would make some clients stop
+                yield self._session_message("session.updated")
+            case Lag() if LAG in included:
+                yield {"type": LAG, "seconds": round_seconds(event.seconds)}
 
     def _apply_speakers(self, event: Event) -> Iterator[Message]:
         if (speakers := self._items.speakers) is None:

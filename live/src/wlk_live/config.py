@@ -22,7 +22,7 @@ from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.options import AUTO, OptionValues, parse_pairs, resolve_options
 from wlk_core.untrusted import shown
-from wlk_live.languages import OPTION, checked_language, forced_language
+from wlk_live.language_choice import OPTION, checked_language, forced_language
 from wlk_live.whisperlivekit import answered_backend, check_option
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from wlk_core.errors import OptionError, WLKError
 from wlk_core.options import OptionValues
 from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import decode_file
-from wlk_live.languages import forced_language, language_arguments
+from wlk_live.language_choice import forced_language, language_arguments
 from wlk_live.session import End, Failure, Session
 from wlk_live.vad import silence_gate
 from wlk_serve.blocking_work import BlockingWork

@@ -10,7 +10,7 @@ import attrs
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
-from wlk_live.languages import checked_language
+from wlk_live.language_choice import checked_language
 from wlk_serve.errors import RequestError, converted, invalid
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from wlk_live.languages import OPTION, forced_language
+from wlk_live.language_choice import OPTION, forced_language
 from wlk_live.vad import GateParameters
 from wlk_serve.errors import converted, invalid
 from wlk_serve.protocols import StreamOptions

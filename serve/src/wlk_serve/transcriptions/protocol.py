@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from wlk_core.languages import NAMES
 from wlk_live.captions.segments import segments_with_tokens, srt_text, vtt_text
-from wlk_live.languages import OPTION, forced_language
+from wlk_live.language_choice import OPTION, forced_language
 from wlk_live.records import round_seconds
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeakerTurn
 from wlk_live.speakers import speaker_name

@@ -10,7 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
-from wlk_live.languages import OPTION
+from wlk_live.language_choice import OPTION
 from wlk_protocols.deepgram.formatting import FIELDS, formatting_filters
 from wlk_protocols.fields import MIN_PAUSE, check_terms, gate_of, keyterms_of, language_of
 from wlk_serve.protocols import RequestError, StreamOptions

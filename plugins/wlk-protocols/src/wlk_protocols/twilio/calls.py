@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import attrs
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from wlk_live.session import Event
-    from wlk_protocols.twilio.protocol import TwilioProtocol
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
 INTERIM, FINAL, STARTED, ENDED, ERROR = (
@@ -22,11 +21,19 @@ INTERIM, FINAL, STARTED, ENDED, ERROR = (
 _MAX_KEPT = 1000  # messages of a call for those who follow it later; an hour has some hundreds
 
 
+class MediaStream(Protocol):
+    """A media stream of a call."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no words will come any more."""
+
+
 @attrs.define(eq=False)
 class Call:
     """A call, its media streams that are not over, and what was said in it."""
 
-    streams: list[TwilioProtocol] = attrs.field(factory=list)
+    streams: list[MediaStream] = attrs.field(factory=list)
     kept: deque[Message] = attrs.field(factory=lambda: deque(maxlen=_MAX_KEPT))
 
 
@@ -37,7 +44,7 @@ class Calls:
         self._calls: dict[str, Call] = {}
         self._followers: list[FollowerProtocol] = []
 
-    def begin(self, call_sid: str, stream: TwilioProtocol) -> None:
+    def begin(self, call_sid: str, stream: MediaStream) -> None:
         """Add a media stream to a call."""
         for sid, call in [*self._calls.items()]:  # a session that failed does not report its end
             for old in [each for each in call.streams if each.is_over]:
@@ -55,7 +62,7 @@ class Calls:
             if follower.call_sid in {None, call_sid}:
                 follower.info.send(messages)
 
-    def end(self, call_sid: str, stream: TwilioProtocol) -> None:
+    def end(self, call_sid: str, stream: MediaStream) -> None:
         """Remove a media stream of a call; the last one ends its followers."""
         call = self._calls[call_sid]
         call.streams.remove(stream)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
-from wlk_live.languages import forced_language
+from wlk_live.language_choice import forced_language
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeechStarted
 from wlk_protocols.fields import checked, decoded, fitting_terms, gate_of, keyterms_of, language_of
 from wlk_protocols.wyoming.pcm import AudioConverter, AudioFormat

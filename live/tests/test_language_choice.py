@@ -7,7 +7,7 @@ import pytest
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
 from wlk_core.options import Option
-from wlk_live.languages import checked_language, forced_language, language_arguments
+from wlk_live.language_choice import checked_language, forced_language, language_arguments
 
 
 def declared(**fields):

@@ -160,7 +160,7 @@ def test_a_recording_is_filtered_unless_it_is_translated(service, monkeypatch, t
     """The words of a translation are not in the language of the speech."""
     monkeypatch.setattr("wlk_serve.models.service.silence_gate", lambda: None)
     monkeypatch.setattr(
-        "wlk_serve.models.service.decode_file", lambda _file: (each for each in [SPEECH])
+        "wlk_serve.models.service.decode_file", lambda _file, channel: (each for each in [SPEECH])
     )
     create = Service._processor
     monkeypatch.setattr(  # the scripted backend translates nothing

@@ -12,7 +12,7 @@ from session_events import kinds, text_of, tokens_of
 
 from wlk_conformance.testing import silence
 from wlk_core import StreamClosed
-from wlk_live.session import Commit, End, Endpoint, Failure, HypothesisChange, Session
+from wlk_live.session import Commit, End, Endpoint, Failure, HypothesisChange, Marked, Session
 from wlk_live.vad import GateParameters, SilenceGate
 
 CHUNK = 1_600
@@ -151,6 +151,32 @@ def test_hundreds_of_pauses_a_minute_cost_little(follow):
     )
 
     assert 2 <= prepared - plain <= 2 + 30 // 10
+
+
+def test_after_many_pauses_in_vain_the_end_is_still_decoded_in_time(follow, speech):
+    """It is decoded when three quarters of the silence have passed, so the flush needs no call."""
+    word = speech[: np.flatnonzero(speech[: 5 * CHUNK])[-1] + 1]
+    paused = np.concatenate((word, silence(0.26)))
+    answers = follow([paused, paused, paused, word, *[silence(0.1)] * 14], prepares=True)
+    calls = [calls for calls, _ in answers]
+
+    assert calls[3:12] == [calls[3]] * 9
+    assert calls[13:18] == [calls[3] + 1] * 5
+    assert [len(kinds(events, Endpoint)) for _, events in answers[13:18]].count(1) == 1
+
+
+def test_a_mark_in_the_quiet_has_the_words_that_are_shown(open_coded, detector, speech):
+    """A client that asks for the text so far gets what it would be if the utterance ended."""
+    session = Session(
+        open_coded(), gate=SilenceGate(detector), encoding="f32le", prepares_flush=True
+    )
+    events = session.feed(speech[: 5 * CHUNK]) + session.feed(silence(0.3))
+    session.mark("quiet")
+    (mark,) = kinds(session.feed(b""), Marked)
+    events += session.finish()
+
+    assert mark.transcript.text == text_of(events)
+    assert kinds(events, HypothesisChange)[0].transcript == mark.transcript
 
 
 def test_noise_as_loud_as_speech_prepares_nothing(follow, speech):

@@ -36,7 +36,7 @@ NOTICED = ("--silence", "5")  # the server has a detector, but the client ends t
 MILLI = 1000.0
 HEADING = (
     f"{'':22} sentences  split  last final p50   p95   p99  first final p50   p95  commit p50   p95"
-    "  first text p50   p95  words wrong  CPU s/min  late p99"
+    "  first word p50   p95  words wrong  CPU s/min  late p99"
 )
 
 
@@ -166,7 +166,7 @@ def line(row: Row, report: dict[str, Any]) -> str:
         + spread("final", 50, 95, 99, widths=(14, 6, 6))
         + spread("first_final", 50, 95, widths=(17, 6))
         + spread("after_commit", 50, 95, widths=(12, 6))
-        + spread("first_partial", 50, 95, widths=(16, 6))
+        + spread("first_word", 50, 95, widths=(16, 6))
         + f"{100 * figures['wer']:11.1f} %{report['server']['cpu_per_minute']:11.1f}"
         + spread("lateness", 99, widths=(10,))
     )

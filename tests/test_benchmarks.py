@@ -15,6 +15,9 @@ import attrs
 import numpy as np
 import pytest
 
+from wlk_bench.agent.command import agent
+from wlk_bench.agent.protocols import PROTOCOLS, SessionSettings
+from wlk_bench.errors import DataError
 from wlk_bench.recorder import record_stream
 from wlk_conformance.testing import load_clip
 from wlk_conformance.testing.digits import clip_path
@@ -141,6 +144,44 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     assert live.startswith("faster-whisper, 1 s")
     assert whole.startswith("whole-file,beam_size=1")
     assert len(again.stdout.splitlines()) == 2 + 4
+
+
+def test_rows_of_final_texts_are_commands_that_wlk_bench_takes(load_script, tmp_path):
+    """A run of hours does not end at a row whose protocol lacks an option."""
+    script = load_script("final_text")
+    arguments = SimpleNamespace(sentences=tmp_path / "manifest.jsonl", limit=2)
+    refused = []
+    for row in script.ROWS:
+        _, _, _, _, *given = script.client_command(row, arguments, "ws://server")
+        wanted = agent.make_context("agent", given).params
+        fields = ("model", "language", "silence_seconds", "commit_seconds")
+        settings = SessionSettings(**{name: wanted[name] for name in fields})
+        try:
+            PROTOCOLS[wanted["protocol"]](settings)
+        except DataError as error:
+            refused.append((row.name, str(error)))
+
+    assert refused == []
+    assert len({row.name for row in script.ROWS}) == len(script.ROWS)
+
+
+def test_a_row_of_final_texts_that_is_complete_is_only_read(load_script, tmp_path, monkeypatch):
+    """It is measured again if it was of another number of sentences."""
+    script = load_script("final_text")
+    row = script.ROWS[0]
+    wanted = {"client": list(row.client), "model": row.model, "limit": 2}
+    (tmp_path / f"{row.name}.json").write_text(json.dumps({"row": wanted}))
+
+    def refuse(*_command, **_options):
+        raise SystemExit("started")
+
+    monkeypatch.setattr(script, "run_server", refuse)
+    arguments = SimpleNamespace(output=tmp_path, models=tmp_path, limit=2)
+
+    assert script.measure(row, arguments) == {"row": wanted}
+    arguments.limit = None
+    with pytest.raises(SystemExit, match="started"):
+        script.measure(row, arguments)
 
 
 def test_words_of_the_material_are_where_it_sounds(load_script):

@@ -194,6 +194,7 @@ def test_latencies_count_from_the_end_of_a_sentence(conversation, protocol):
 
     assert first.final == first.first_final == pytest.approx(0.3)
     assert first.first_partial == pytest.approx(1.2 - 0.6)
+    assert first.first_word == pytest.approx(1.2 - 1.05)
     assert first.words == pytest.approx((1.2 - 1.05, 1.6 - 1.5))
     assert first.errors.errors == 0
     assert second.final == pytest.approx(4.5 - 4.1)

@@ -1,17 +1,19 @@
 """
 Synthesise each sentence of talks.txt alone, as a manifest for `wlk-bench agent`.
 
-    python tools/real/sentences.py --kokoro DIR --output DIR
+    python tools/real/sentences.py --kokoro DIR --output DIR [--aligner MODEL]
 
 The first DIR is that of talks.py, which says where its files come from.  The other gets a 16 kHz
 WAV file for each sentence, in 28 voices, and `manifest.jsonl` with its words, its voice and the
-time at which it ends.  An interrupted run is continued.  The same packages give the same samples
-every time.
+time at which it ends.  With MODEL, a folder with Whisper, it has the times of words too; see
+word_times.py.  An interrupted run is continued.  The same packages give the same samples every
+time.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 import json
 from pathlib import Path
 import re
@@ -26,9 +28,11 @@ from wlk_core import SAMPLE_RATE
 from wlk_live.audio import decode_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from wlk_core.plugins import Word
 
     Audio = NDArray[np.float32]
 
@@ -60,12 +64,27 @@ def end_of(audio: Audio) -> float:
     return float((np.flatnonzero(level > floor)[-1] + 1) / SAMPLE_RATE)
 
 
+def aligner_of(folder: Path | None) -> Callable[[Audio, str], Sequence[Word]]:
+    """Return a function that returns the words of a text with their times in its recording."""
+    if folder is None:
+        return lambda _audio, _text: ()
+    from faster_whisper import WhisperModel  # noqa: PLC0415 -- heavy
+    from word_times import word_times  # noqa: PLC0415 -- as above
+
+    from wlk_whisper.ctranslate2.checkpoint import check_files  # noqa: PLC0415 -- as above
+
+    model = WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=1)
+    return partial(word_times, model, lag_seconds=check_files(folder).lag_seconds)
+
+
 def main() -> None:
     """Write the recordings and their manifest."""
     parser = argparse.ArgumentParser(description="sentences in many voices, with known ends")
     parser.add_argument("--kokoro", type=Path, required=True, help="the folder of talks.py")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--aligner", type=Path, metavar="MODEL", help="for the times of words")
     arguments = parser.parse_args()
+    align = aligner_of(arguments.aligner)
     kokoro = Kokoro(arguments.kokoro)
     lines = []
     for name, text, voice, speed in sentences([*kokoro.voices]):
@@ -73,8 +92,10 @@ def main() -> None:
         if not path.with_suffix(".txt").exists():  # which is written last
             write_recording(path, recording(kokoro.speak(text, voice, speed)), text)
             print(name, flush=True)
-        end = end_of(np.concatenate(list(decode_file(path))))
-        entry = {"audio": path.name, "text": text, "speaker": voice, "ends": [round(end, 3)]}
+        audio = np.concatenate(list(decode_file(path)))
+        words = [[w.text.strip(), round(w.start, 3), round(w.end, 3)] for w in align(audio, text)]
+        ends = [round(end_of(audio), 3)]
+        entry = {"audio": path.name, "text": text, "speaker": voice, "ends": ends, "words": words}
         lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
     (arguments.output / "manifest.jsonl").write_text("".join(lines), encoding="utf-8")
     print(f"{arguments.output / 'manifest.jsonl'}: {len(lines)} sentences")

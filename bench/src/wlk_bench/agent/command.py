@@ -147,6 +147,7 @@ def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         ("end of speech to first final after it", "first_final"),
         ("commit to last final", "after_commit"),
         ("start of speech to first text", "first_partial"),
+        ("end of first word to first text", "first_word"),
         ("end of a word to first text with it", "word"),
         ("chunks sent late by", "lateness"),
     ):

@@ -31,6 +31,7 @@ class SentenceLatency:
         first_final: from its end to the first such segment that arrives after the end.
         after_commit: from the client's commit, if it sends any, to the last final segment.
         first_partial: from its start to the first text, final or not.
+        first_word: from the end of its first word, if known, to that text.
         words: for each word with a time, from its end to the first text, final or not, with it.
         segments: the number of final segments with a word of it.
         errors: words wrong, where text of two sentences in one segment is split by alignment.
@@ -42,6 +43,7 @@ class SentenceLatency:
     first_final: float | None
     after_commit: float | None
     first_partial: float | None
+    first_word: float | None
     words: tuple[float, ...]
     segments: int
     errors: ErrorCounts
@@ -79,6 +81,7 @@ def sentence_latencies(
     normalise = normaliser(normaliser_name)
     latencies: list[SentenceLatency] = []
     for index, sentence in enumerate(conversation.sentences):
+        first_text = _first_text(sentence, heard.answers)
         own = [number for number, owner in enumerate(owners) if owner == index]
         times = [segments[number].time for number in sorted({segment_of[n] for n in own})]
         after = [time for time in times if time >= sentence.end]
@@ -89,7 +92,12 @@ def sentence_latencies(
                 final=max(times) - sentence.end if times else None,
                 first_final=min(after) - sentence.end if after else None,
                 after_commit=max(times) - heard.commits[index] if times and heard.commits else None,
-                first_partial=_first_partial(sentence, heard.answers),
+                first_partial=None if first_text is None else first_text - sentence.start,
+                first_word=(
+                    first_text - sentence.words[0].end
+                    if sentence.words and first_text is not None
+                    else None
+                ),
                 words=tuple(
                     first_shown[first_of[index] + n] - word.end
                     for n, word in enumerate(sentence.words)
@@ -119,6 +127,7 @@ def summarise_latencies(
         "first_final": _percentiles(latency.first_final for latency in latencies),
         "after_commit": _percentiles(latency.after_commit for latency in latencies),
         "first_partial": _percentiles(latency.first_partial for latency in latencies),
+        "first_word": _percentiles(latency.first_word for latency in latencies),
         "word": _percentiles(time for latency in latencies for time in latency.words),
         "lateness": _percentiles(lateness),
         "wer": errors.rate,
@@ -156,10 +165,10 @@ def _owners(aligned: dict[int, int], count: int) -> list[int]:
     return owners
 
 
-def _first_partial(sentence: Sentence, answers: Iterable[TimedAnswer]) -> float | None:
+def _first_text(sentence: Sentence, answers: Iterable[TimedAnswer]) -> float | None:
     for timed in answers:
         if timed.time > sentence.start and timed.answer.text.strip():
-            return timed.time - sentence.start
+            return timed.time
     return None
 
 

@@ -343,7 +343,7 @@ class WhisperLiveKit:
         """Yield the words that joined the lines, and those that may still change."""
         if error := message.get("error"):
             raise RefusedSession(f"the server refused: {error}")
-        if message.get("type") == "config" and not message["useAudioWorklet"]:
+        if message.get("type") == "config" and not message.get("useAudioWorklet"):
             raise RefusedSession(
                 "the server expects WebM, which is not what this client sends; start it with "
                 "--pcm-input"

@@ -100,7 +100,7 @@ class Numbers:
     ) -> list[Word]:
         """Return a word for each frame, which ends later the louder its audio is."""
         del is_last
-        self.audio.append(audio.copy())
+        self.audio = [*self.audio, audio.copy()]
         assert list(tokens[-1:]) in ([], [end_frame - 1])
         return [Word(0.0, token.loudness, str(int(token))) for token in tokens]
 
@@ -179,10 +179,11 @@ def test_a_prepared_flush_is_that_flush(
                 recognizer.prepare_flush()  # a step that is due makes it useless
             while (step := recognizer.step(is_last=False)) is not None:
                 steps[-1].append(step)
-            if prepares:
-                recognizer.prepare_flush()
+            prepared = recognizer.prepare_flush() if prepares else None
             if is_end:
-                steps[-1].append(recognizer.step(is_last=True))
+                last = recognizer.step(is_last=True)
+                assert prepared is None or last is None or prepared == last.committed
+                steps[-1].append(last)
                 recognizer.start_utterance("")
         audio.append(words.audio)
 
@@ -245,22 +246,21 @@ def test_nothing_is_prepared_without_audio_or_after_the_flush() -> None:
 
 
 def test_words_that_cannot_be_read_are_decoded_anew_by_the_retry() -> None:
-    """A prepared answer is used once, so that an answer that is wrong breaks no stream."""
+    """Such an answer is not kept, so that it breaks no stream."""
+    failures = ["not a word"]
 
     class Unreadable(Numbers):
-        failures = 1
-
         def push(self, *arguments: Any, **options: Any) -> list[Word]:
-            if self.failures:
-                self.failures -= 1
-                raise RuntimeError("not a word")
+            if failures:
+                raise RuntimeError(failures.pop())
             return super().push(*arguments, **options)
 
     grid = GRIDS[0]
     model = Model(grid)
     recognizer = GridRecognizer(model, Unreadable(), grid)
     recognizer.feed(np.ones(5, dtype=np.float32))
-    recognizer.prepare_flush()
+    with pytest.raises(RuntimeError, match="not a word"):
+        recognizer.prepare_flush()
     texts = run(recognizer, is_last=True)
 
     assert texts == ["0"]

@@ -9,6 +9,7 @@ state of the stream only once the engine has answered.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -118,7 +119,7 @@ class FrameWords(Protocol[T_contra]):
         Take what the frames up to *end_frame* emitted; return the words that are final now.
 
         *audio* is that of the frames, without padding.  With *is_last* all words become final.  If
-        this raises, nothing has changed.
+        this raises, nothing has changed; and it changes nothing that a shallow copy shares.
         """
         ...
 
@@ -183,12 +184,15 @@ class GridRecognizer(Generic[T]):
         self._buffer.append(audio)
         self._prepared = None
 
-    def prepare_flush(self) -> None:
+    def prepare_flush(self) -> tuple[Word, ...]:
         """Decode the rest of the utterance, and keep the answer for the last step of a flush."""
-        if self._prepared is None and self._buffer.end:
-            rest = self._decode_rest()
-            self._work += rest.work
-            self._prepared = attrs.evolve(rest, work=WorkCounters())
+        if self._is_padded or not self._buffer.end:
+            return ()
+        rest = self._prepared or self._decode_rest()
+        words = self._read(rest, copy.copy(self._words), is_last=True)
+        self._work += rest.work
+        self._prepared = attrs.evolve(rest, work=WorkCounters())
+        return tuple(words)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode the complete chunks; if there are none and *is_last*, the rest of the audio."""
@@ -198,7 +202,9 @@ class GridRecognizer(Generic[T]):
         complete = (self._buffer.end - grid.after_samples) // grid.frame_samples
         chunks = min((complete - self._frame) // grid.chunk_frames, grid.call_chunks)
         if chunks <= 0:
-            return self._commit_rest() if is_last else None
+            if not is_last:
+                return None
+            return self._commit(self._prepared or self._decode_rest(), is_last=True)
         if grid.has_few_shapes:
             chunks = 1 << (chunks.bit_length() - 1)
         end = self._frame + chunks * grid.chunk_frames
@@ -218,11 +224,6 @@ class GridRecognizer(Generic[T]):
     def close(self) -> None:
         """Release audio, text and the model's state."""
         self.start_utterance("")
-
-    def _commit_rest(self) -> Step:
-        # Taken, so that the engine is called again if the words of its answer cannot be read.
-        rest, self._prepared = self._prepared, None
-        return self._commit(rest or self._decode_rest(), is_last=True)
 
     def _decode_rest(self) -> _Answer[T]:
         """Decode the rest of a complete utterance, and silence after it; change nothing."""
@@ -260,13 +261,19 @@ class GridRecognizer(Generic[T]):
     def _commit(self, answer: _Answer[T], *, is_last: bool) -> Step:
         """Adopt an answer of the engine; nothing changes until all of it has been read."""
         grid, buffer, end = self._grid, self._buffer, answer.end
-        first = max(0, self._frame * grid.frame_samples)
-        consumed = min(max(0, end * grid.frame_samples), buffer.end)
-        words = self._words.push(
-            answer.tokens, buffer.view(first, consumed), end_frame=end, is_last=is_last
-        )
+        words = self._read(answer, self._words, is_last=is_last)
         self._work += answer.work
         self._state, self._frame, self._is_padded = answer.state, end, is_last
         self._prepared = None
         buffer.trim(min(max(0, end * grid.frame_samples - grid.before_samples), buffer.end))
-        return Step(committed=tuple(words), consumed_samples=consumed)
+        return Step(committed=tuple(words), consumed_samples=self._consumed(end))
+
+    def _read(self, answer: _Answer[T], words: FrameWords[T], *, is_last: bool) -> Sequence[Word]:
+        """Return what an answer makes final in *words*, which take it."""
+        first = max(0, self._frame * self._grid.frame_samples)
+        audio = self._buffer.view(first, self._consumed(answer.end))
+        return words.push(answer.tokens, audio, end_frame=answer.end, is_last=is_last)
+
+    def _consumed(self, end_frame: int) -> int:
+        """Return the samples of the utterance in the frames up to *end_frame*."""
+        return min(max(0, end_frame * self._grid.frame_samples), self._buffer.end)

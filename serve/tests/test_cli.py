@@ -45,6 +45,7 @@ def test_warnings_of_plugins_have_the_form_of_the_log(monkeypatch, capsys):
         (["--max-sessions", "0"], 2, "max-sessions"),
         (["--host", "0.0.0.0"], 2, "--api-key-env"),  # noqa: S104 -- it is refused
         (["--api-key-env", "WLK_NO_SUCH_KEY"], 2, "expected a key in the variable"),
+        (["--speaker-names", "Anna"], 2, "--speaker-names needs a diarizer: --diarizer NAME"),
         (["--backend", "nope"], 1, "no backend called 'nope'"),
         (["--option", "speed=9"], 2, "speed"),
         (["--backend", "scripted", "--model", "owner/absent"], 1, "owner/absent"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from wlk_core.tokens import SpeakerSpan
 
 
 def speaker_name(speaker: int | str, names: Sequence[str] = ()) -> str:
@@ -17,3 +21,21 @@ def speaker_name(speaker: int | str, names: Sequence[str] = ()) -> str:
     if isinstance(speaker, str) or speaker < 0:
         return str(speaker)
     return names[speaker] if speaker < len(names) else f"Speaker {speaker + 1}"
+
+
+class NamingDiarizer:
+    """A diarizer that gives *names* to the first speakers whom another one numbers."""
+
+    def __init__(self, diarizer: Any, names: Sequence[str]) -> None:
+        self._diarizer, self._names = diarizer, tuple(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._diarizer, name)
+
+    def process_iter(self, is_last: bool = False) -> list[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
+        """Return the spans of the other diarizer, with names."""
+        return [self._named(span) for span in self._diarizer.process_iter(is_last)]
+
+    def _named(self, span: SpeakerSpan) -> SpeakerSpan:
+        is_numbered = isinstance(span.speaker, int) and 0 <= span.speaker < len(self._names)
+        return attrs.evolve(span, speaker=self._names[int(span.speaker)]) if is_numbered else span

@@ -22,7 +22,14 @@ from wlk_core.errors import OptionError
 from wlk_core.options import parse_pairs
 from wlk_core.untrusted import printable_formatter
 from wlk_frameworks.servers import is_loopback
-from wlk_live.cli.options import filter_options, model_option, pairs_option, translator_options
+from wlk_live.cli.options import (
+    filter_options,
+    model_option,
+    pairs_option,
+    parse_names,
+    speaker_names_option,
+    translator_options,
+)
 from wlk_live.whisperlivekit import Command
 
 if TYPE_CHECKING:
@@ -75,6 +82,7 @@ def _parse_listens(
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
 @click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin.")
 @pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer")
+@speaker_names_option
 @click.option("--turn-detector", metavar="NAME[=MODEL]", help="End turns with this plugin.")
 @pairs_option("--turn-detector-option", "turn_detector_pairs", "Option of the turn detector")
 @translator_options
@@ -142,6 +150,7 @@ def serve(
     pairs: tuple[str, ...],
     diarizer: str | None,
     diarizer_pairs: tuple[str, ...],
+    speaker_names: str | None,
     turn_detector: str | None,
     turn_detector_pairs: tuple[str, ...],
     translate_to: str | None,
@@ -169,6 +178,9 @@ def serve(
     annotators: dict[AnnotatorKind, tuple[str, dict[str, str]]] = {}
     _add_annotator(annotators, "diarizer", diarizer, diarizer_pairs)
     _add_annotator(annotators, "turn-detector", turn_detector, turn_detector_pairs)
+    if diarizer is None and speaker_names is not None:
+        raise click.UsageError("--speaker-names needs a diarizer: --diarizer NAME")
+    names = parse_names(speaker_names)
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -211,6 +223,7 @@ def serve(
             settings,
             max_sessions=allowed.max_sessions,
             annotators=annotators,
+            speaker_names=names,
             translation=translation,
             filters=filter_choice,
             served_names=served_names,

@@ -19,8 +19,10 @@ from wlk_conformance.testing.digits import clip_path
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.options import Option
 from wlk_core.registry import Registry
+from wlk_core.tokens import SpeakerSpan
 from wlk_live.audio import decode_file
 from wlk_live.config import Settings, choose_settings
+from wlk_live.session import End, SpeakerTurn
 from wlk_live.session.session import Pending
 from wlk_serve.errors import RequestError
 from wlk_serve.models.service import Service, loaded_service
@@ -426,3 +428,40 @@ def test_a_call_has_one_thread_where_several_sessions_run(
         pass
 
     assert loaded == [expected]
+
+
+def test_the_server_names_the_first_speakers_that_its_diarizer_numbers(monkeypatch):
+    """Every protocol gets these names; further speakers and known voices keep theirs."""
+    registry = Registry()
+    labels = enumerate((0, 1, "Clara"))
+    script = [SpeakerSpan(label, float(second), second + 1.0) for second, label in labels]
+    monkeypatch.setattr(registry, "load_annotator", lambda *_: ScriptedDiarizer(script))
+    settings = choose_settings(registry, backend="scripted", model="digits")
+    found = []
+
+    async def run(service):
+        is_over = asyncio.Event()
+
+        def take(_stream, events):
+            found.extend(events)
+            if isinstance(found[-1], End):
+                is_over.set()
+
+        stream = await service.open_stream(CONFIG, take)
+        stream.session.receive(np.zeros(4 * 16_000, np.float32))
+        stream.session.end_audio()
+        stream.notify()
+        await is_over.wait()
+        stream.close()
+
+    with loaded_service(
+        registry,
+        settings,
+        max_sessions=1,
+        annotators={"diarizer": ("who", {})},
+        speaker_names=["Anna"],
+    ) as service:
+        asyncio.run(asyncio.wait_for(run(service), 30))
+
+    speakers = [event.span.speaker for event in found if isinstance(event, SpeakerTurn)]
+    assert speakers == ["Anna", 1, "Clara"]

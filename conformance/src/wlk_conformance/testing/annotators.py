@@ -78,9 +78,9 @@ class ScriptedTranslator:
     stats = WorkCounters()
 
     def __init__(self, _source_language: str | None = None, *, language: str = "de") -> None:
+        self._waiting: tuple[ASRToken, ...] = ()
         self._language = language
         self.is_closed = False
-        self.reset()
 
     def insert_tokens(self, tokens: Sequence[ASRToken]) -> None:
         """Append committed tokens."""
@@ -101,7 +101,7 @@ class ScriptedTranslator:
 
     def reset(self) -> None:
         """Forget the tokens."""
-        self._waiting: tuple[ASRToken, ...] = ()
+        self._waiting = ()
 
     def close(self) -> None:
         """Record the call."""

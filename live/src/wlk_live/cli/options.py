@@ -109,13 +109,14 @@ caption_options = _all(
         help="Lines of a caption.",
     ),
 )
+speaker_names_option = click.option(
+    "--speaker-names", metavar="NAME,...", help="Names in place of Speaker 1, Speaker 2, ..."
+)
 #: Adds the options that choose a diarizer and name its speakers; `choose` resolves their values.
 diarizer_options = _all(
     click.option("--diarizer", metavar="NAME[=MODEL]", help="Find speakers with this plugin."),
     pairs_option("--diarizer-option", "diarizer_pairs", "Option of the diarizer"),
-    click.option(
-        "--speaker-names", metavar="NAME,...", help="Names in place of Speaker 1, Speaker 2, ..."
-    ),
+    speaker_names_option,
 )
 
 
@@ -123,6 +124,23 @@ def _layout(**fields: Any) -> Layout:
     from wlk_live.captions.segments import Layout  # noqa: PLC0415 -- brings numpy
 
     return Layout(**fields)
+
+
+def parse_names(names: str | None) -> tuple[str, ...]:
+    """
+    Return the names in the value of --speaker-names, which has commas between them.
+
+    Raises:
+        UsageError: a name is empty.
+
+    """
+    found = () if names is None else tuple(name.strip() for name in names.split(","))
+    if not all(found):
+        raise click.UsageError(
+            f"--speaker-names: expected names with commas between them, as in Anna,Ben, got "
+            f"{shown(names)}"
+        )
+    return found
 
 
 @attrs.frozen(kw_only=True)
@@ -176,12 +194,7 @@ def choose(
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
     if diarizer is None and speaker_names is not None:
         raise click.UsageError("--speaker-names needs a diarizer: --diarizer NAME")
-    names = [] if speaker_names is None else [name.strip() for name in speaker_names.split(",")]
-    if not all(names):
-        raise click.UsageError(
-            f"--speaker-names: expected names with commas between them, as in Anna,Ben, got "
-            f"{shown(speaker_names)}"
-        )
+    names = parse_names(speaker_names)
     translation = TranslatorChoice.of(registry, flags)
     if translation is not None and task == "translate":
         raise click.UsageError("--task translate and --translate-to cannot be used together")
@@ -202,7 +215,5 @@ def choose(
         translation=translation,
         diarizer=None if diarizer is None else (diarizer, parse_pairs(diarizer_pairs)),
         filters=filters,
-        layout=_layout(
-            max_line_width=max_line_width, max_lines=max_lines, speaker_names=tuple(names)
-        ),
+        layout=_layout(max_line_width=max_line_width, max_lines=max_lines, speaker_names=names),
     )

@@ -20,6 +20,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_live.audio import decode_file
 from wlk_live.language_choice import forced_language, language_arguments
 from wlk_live.session import End, Failure, Session
+from wlk_live.speakers import NamingDiarizer
 from wlk_live.vad import silence_gate
 from wlk_serve.blocking_work import BlockingWork
 from wlk_serve.errors import RequestError, as_failure
@@ -67,12 +68,14 @@ def loaded_service(
     annotators: Mapping[AnnotatorKind, tuple[str, Mapping[str, str]]] | None = None,
     translation: TranslatorChoice | None = None,
     filters: FilterChoice | None = None,
+    speaker_names: Sequence[str] = (),
     served_names: Sequence[str] = (),
 ) -> Iterator[Service]:
     """
     Load the model of *settings* and open its service for at most *max_sessions*.
 
-    *annotators* has the names and options of a diarizer and a turn detector.
+    *annotators* has the names and options of a diarizer and a turn detector; *speaker_names* are
+    those of the speakers whom the diarizer numbers.
 
     Raises:
         WLKError: the model or an annotator is not installed, or cannot be loaded.
@@ -94,6 +97,7 @@ def loaded_service(
             first = parts.enter_context(_closing(openers[kind]()))
             if kind == "diarizer":
                 card = attrs.evolve(card, speaker_delay=float(first.max_delay))
+                openers[kind] = partial(_open_naming, openers[kind], speaker_names)
         card = attrs.evolve(card, detects_turns="turn-detector" in openers)
         if translation is not None:
             openers["translator"] = partial(translation.open, settings.spec)
@@ -110,6 +114,10 @@ def loaded_service(
         backend.warmup()
         service.probe_model()
         yield service
+
+
+def _open_naming(open_diarizer: Callable[..., Any], names: Sequence[str]) -> NamingDiarizer:
+    return NamingDiarizer(open_diarizer(), names)
 
 
 class Service:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core.tokens import ASRToken, TranslatedText
-from wlk_live.cli.formats import new_format
-from wlk_live.session import Commit, Endpoint, Translation
+from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
+from wlk_live.captions.segments import Layout
+from wlk_live.cli.formats import Outcome, new_format
+from wlk_live.session import Commit, Endpoint, SpeakerTurn, Translation
 
 TRANSLATOR = """
 from wlk_core.plugins import TranslatedText, WorkCounters
@@ -98,6 +99,42 @@ def test_captions_have_two_languages(style, expected, transcribe, talk):
     assert transcribe(talk, "--format", style, *TALK) == (0, expected, "")
 
 
+@pytest.mark.parametrize(
+    ("languages", "first", "second"),
+    [
+        ("speech", "one two", "three"),
+        ("translation", "ONE TWO", "THREE"),
+        ("both", "one two\nONE TWO", "three\nTHREE"),
+    ],
+)
+def test_captions_have_the_chosen_language(languages, first, second, transcribe, talk):
+    """The times are those of what was said."""
+    done = transcribe(talk, "--format", "srt", *TALK, "--captions", languages)
+    text = transcribe(talk, *TALK, "--captions", languages).out
+    (_, begin, *found), (_, later, *others) = (
+        each.split("\n") for each in done.out.strip().split("\n\n")
+    )
+
+    assert (begin[:12], later[:12]) == ("00:00:00,080", "00:00:03,120")
+    assert (found, others) == (first.split("\n"), second.split("\n"))
+    assert [line.strip() for line in text.splitlines()] == [*found, *others]
+
+
+def test_a_long_translation_alone_is_divided_into_captions():
+    """Each has at most two lines, and they share the seconds of the clause by their length."""
+    words = " ".join(f"Wort{number:02}" for number in range(24))
+    layout = Layout(languages="translation")
+    form = new_format("vtt", has_speakers=True, has_translations=True, layout=layout)
+    form.push(SpeakerTurn(SpeakerSpan("Anna", 2.5, 20.0), 14.0))
+    form.push(Translation(TranslatedText(words, 2.0, 14.0, "de"), 15.0))
+    text = form.flush(Outcome(file="a.wav", settings=None, language="en"))
+    cues = [cue.split("\n") for cue in text.strip().split("\n\n")[1:]]
+
+    assert " ".join(" ".join(lines) for _, *lines in cues).replace("<v Anna>", "") == words
+    assert all(len(lines) <= 2 and lines[0].startswith("<v Anna>") for _, *lines in cues)
+    assert [span[6:9] for span, *_ in cues] == ["02.", "07.", "13."]
+
+
 def test_json_has_the_translations_and_their_captions(transcribe, talk):
     """Translations have times and a language, and segments have their translations."""
     found = json.loads(transcribe(talk, "--format", "json", *TALK).out)
@@ -171,6 +208,7 @@ def test_a_failing_translator_loses_no_word(name, command, microphone, spoken, t
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
+        (["--captions", "translation"], 2, "--captions needs a translation: --translate-to LANG"),
         (["--translator", "upper"], 2, "a translator needs a language: --translate-to LANG"),
         ([*TALK, "--task", "translate"], 2, "--translate-to cannot be used together"),
         ([*TALK, "--translator-option", "mark"], 2, "expected an option as KEY=VALUE"),

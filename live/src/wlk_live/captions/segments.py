@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 
 from wlk_core.errors import OptionError
+from wlk_core.streaming import is_unspaced
+from wlk_core.tokens import ASRToken
 from wlk_core.untrusted import plain, printable, shown
 from wlk_frameworks.sentences import ends_sentence
 from wlk_live.captions.line_breaks import (
@@ -26,8 +29,10 @@ from wlk_live.speakers import speaker_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wlk_core.tokens import ASRToken
+    from wlk_core.tokens import TranslatedText
 
+#: What captions of a translated session have.
+Languages: TypeAlias = Literal["both", "speech", "translation"]
 VTT_HEADER = "WEBVTT\n\n"
 
 _CUE_SECONDS = 0.8  # the least time that a cue is shown: a shorter one is gone before it is read
@@ -52,7 +57,7 @@ def _names(value: object) -> tuple[str, ...]:
 @attrs.frozen(kw_only=True)
 class Layout:
     """
-    The size of captions, and the names of speakers in them.
+    The size of captions, the names of speakers in them, and their languages.
 
     By default a caption has two lines of 42 columns, as subtitles do.  A wide character, as in
     Chinese or Japanese, takes two columns.
@@ -62,6 +67,7 @@ class Layout:
     max_lines: int = attrs.field(default=2, validator=_require_above_zero)
     #: in place of "Speaker 1", "Speaker 2" and so on
     speaker_names: Sequence[str] = attrs.field(default=(), converter=_names)
+    languages: Languages = "both"
 
     def voice(self, speaker: int | str | None) -> str:
         """Return what precedes the words of a speaker in text and SubRip."""
@@ -222,6 +228,34 @@ def segments_with_tokens(
     """Yield each caption of a finished token sequence with its tokens."""
     for segment in segments_from_tokens(tokens):
         yield segment, segment.tokens
+
+
+def translated_tokens(
+    translation: TranslatedText, speaker: int | str | None = None
+) -> tuple[ASRToken, ...]:
+    """
+    Return the words of a translation as tokens, for captions without the words that were said.
+
+    A translation has no word times: its seconds are divided by the columns of its words.
+    """
+    text = " ".join(translation.text.split())
+    text = text if is_unspaced(text[:1]) else f" {text}"
+    starts = [
+        at
+        for at, (last, letter) in enumerate(pairwise(text), 1)
+        if letter == " " or (last != " " and may_divide(last, letter))
+    ]
+    total, seconds = max(1, column_count(text)), translation.end - translation.start
+    times = [
+        translation.start + seconds * column_count(text[:at]) / total
+        for at in (0, *starts, len(text))
+    ]
+    words = [text[begin:end] for begin, end in pairwise([0, *starts, len(text)])]
+    return tuple(
+        ASRToken(start, end, word, speaker=speaker, detected_language=translation.language)
+        for word, (start, end) in zip(words, pairwise(times), strict=True)
+        if word.strip()
+    )
 
 
 def srt_text(

@@ -19,6 +19,7 @@ from wlk_live.captions.segments import (
     segments_from_tokens,
     srt_cue,
     text_cue,
+    translated_tokens,
     vtt_cue,
 )
 from wlk_live.records import (
@@ -136,11 +137,18 @@ class Captions:
 
     def push(self, event: Event) -> str:
         """Return the captions that an event ended, and their translations so far."""
-        text = "".join(self._caption(self._builder.push(token)) for token in committed(event))
-        if isinstance(event, Endpoint) and event.reason != "end" and self._style == "text":
-            text += self._caption(self._builder.flush())
-        elif isinstance(event, Translation):
+        languages = self._builder.layout.languages
+        tokens = () if languages == "translation" else committed(event)
+        if isinstance(event, Translation) and languages == "translation":
+            tokens = translated_tokens(event.text)
+        elif isinstance(event, Translation) and languages == "both":
             self._waiting.append(event.text)
+        text = "".join(self._caption(self._builder.push(token)) for token in tokens)
+        # Somebody reads text while it is written: it waits for no further words.
+        ends = Translation if languages == "translation" else Endpoint
+        is_end = isinstance(event, Endpoint) and event.reason == "end"
+        if isinstance(event, ends) and not is_end and self._style == "text":
+            text += self._caption(self._builder.flush())
         return text + self._translated()
 
     def flush(self, outcome: Outcome) -> str:
@@ -234,8 +242,11 @@ class Document:
         if outcome.incomplete is not None and not outcome.has_words:
             return ""
         tokens, translations = self._timeline.tokens, self._timeline.translations
-        segments = segments_from_tokens(tokens, self._layout, language=self._language)
-        captions = enumerate(with_translations(segments, translations), 1)
+        languages = self._layout.languages if self._style in _CUES else "both"
+        shown = self._timeline.translated_tokens if languages == "translation" else tokens
+        segments = segments_from_tokens(shown, self._layout, language=self._language)
+        below = translations if languages == "both" else ()
+        captions = enumerate(with_translations(segments, below), 1)
         if self._style in _CUES:
             header, cue = _CUES[self._style]
             return header + "".join(cue(number, each, self._layout) for number, each in captions)
@@ -279,9 +290,11 @@ def new_format(
     if style == "jsonl":
         return JSONLines(layout.speaker_names)
     # Both come after the words, and only plain text can add translations below them.
-    if style == "json" or has_speakers or (has_translations and style != "text"):
+    has_both = has_translations and layout.languages == "both"
+    if style == "json" or has_speakers or (has_both and style != "text"):
         return Document(style, layout, language, array)
-    if style == "text" and not in_lines and not has_translations:
+    is_speech = not has_translations or layout.languages == "speech"
+    if style == "text" and not in_lines and is_speech:
         return Text(SegmentBuilder(layout=layout, language=language, is_shown=True))
     return Captions(style, SegmentBuilder(layout=layout, language=language))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from wlk_core.registry import Registry
-    from wlk_live.captions.segments import Layout
+    from wlk_live.captions.segments import Languages, Layout
     from wlk_live.config import Settings
     from wlk_live.filter_choice import FilterChoice
     from wlk_live.translator_choice import TranslatorChoice
@@ -108,6 +108,12 @@ caption_options = _all(
         show_default=True,
         help="Lines of a caption.",
     ),
+    click.option(
+        "--captions",
+        "languages",
+        type=click.Choice(["both", "speech", "translation"]),
+        help="Language of text, srt and vtt with --translate-to.  [default: both]",
+    ),
 )
 speaker_names_option = click.option(
     "--speaker-names", metavar="NAME,...", help="Names in place of Speaker 1, Speaker 2, ..."
@@ -180,6 +186,7 @@ def choose(
     task: str,
     max_line_width: int,
     max_lines: int,
+    languages: Languages | None = None,
     diarizer: str | None = None,
     diarizer_pairs: tuple[str, ...] = (),
     speaker_names: str | None = None,
@@ -196,6 +203,8 @@ def choose(
         raise click.UsageError("--speaker-names needs a diarizer: --diarizer NAME")
     names = parse_names(speaker_names)
     translation = TranslatorChoice.of(registry, flags)
+    if translation is None and languages is not None:
+        raise click.UsageError("--captions needs a translation: --translate-to LANG")
     if translation is not None and task == "translate":
         raise click.UsageError("--task translate and --translate-to cannot be used together")
     # The words of a translation are not in the language of the speech.
@@ -215,5 +224,10 @@ def choose(
         translation=translation,
         diarizer=None if diarizer is None else (diarizer, parse_pairs(diarizer_pairs)),
         filters=filters,
-        layout=_layout(max_line_width=max_line_width, max_lines=max_lines, speaker_names=names),
+        layout=_layout(
+            max_line_width=max_line_width,
+            max_lines=max_lines,
+            speaker_names=names,
+            languages=languages or "both",
+        ),
     )

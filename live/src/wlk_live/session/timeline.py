@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import attrs
 
 from wlk_core.processor import EPS
-from wlk_core.tokens import Silence
-from wlk_live.captions.segments import Segment, SegmentBuilder
+from wlk_core.tokens import ASRToken, Silence
+from wlk_live.captions.segments import Segment, SegmentBuilder, translated_tokens
 from wlk_live.session.events import Commit, SilenceSpan, SpeakerTurn, Translation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
+    from wlk_core.tokens import SpeakerSpan, TranslatedText
     from wlk_live.session.events import Event
 
 _MIN_SECONDS = 1e-3  # assumed for a token without length, so that it overlaps a speaker
@@ -93,6 +93,16 @@ class Timeline:
     def tokens(self) -> list[ASRToken]:
         """All tokens so far, with the speakers known by now."""
         return with_speakers(self._tokens, self._spans)
+
+    @property
+    def translated_tokens(self) -> list[ASRToken]:
+        """The words of all translations so far, each with the speaker of most of its time."""
+        found: list[ASRToken] = []
+        for text in self.translations:
+            whole = ASRToken(text.start, text.end, text.text)
+            (labelled,) = with_speakers([whole], self._spans)
+            found += translated_tokens(text, labelled.speaker)
+        return found
 
     @property
     def lines(self) -> tuple[Line, ...]:

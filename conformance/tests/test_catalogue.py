@@ -16,11 +16,12 @@ from faulty_backends.base import FaultyCase, broken_rules, faulty_cases
 from faulty_backends.sharing import BATCHING, BatchingBackend
 import pytest
 
+from wlk_conformance import calls
 from wlk_conformance.rules import rule_tests
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.scripted.backend import load
 from wlk_conformance.sessions import monitor, play
-from wlk_conformance.suite import BackendConformance, life_cycle, scenes, text
+from wlk_conformance.suite import BackendConformance, life_cycle, scenes, sharing, text
 
 TESTS = Path(__file__).parent
 
@@ -36,6 +37,9 @@ def _prepared(monkeypatch, request):
     monkeypatch.setenv("PYTHONPATH", path)
     if "Slow" not in request.node.name:  # really waited, several times for each backend
         monkeypatch.setattr(text, "SLOW", 0.01)
+    if "TakesLocksInTwoOrders" in request.node.name:
+        for module in (calls, scenes, sharing):
+            monkeypatch.setattr(module, "STUCK", 0.5)
     if "PKG-06" in request.node.name:
         request.getfixturevalue("_restored_process")
 

@@ -32,9 +32,10 @@ def tokens(*texts):
         (["one two", " three"], [("one", 0.0), ("two", 0.0), ("three", 1.0)]),
         (["one", "two"], [("onetwo", 0.0)]),
         ([" 15", "3"], [("one", 0.0), ("five", 0.0), ("three", 1.0)]),
+        (["你好", "吗"], [("你", 0.0), ("好", 0.0), ("吗", 1.0)]),
         ([], []),
     ],
-    ids=["words", "pieces", "phrase", "joined", "numerals", "nothing"],
+    ids=["words", "pieces", "phrase", "joined", "numerals", "unspaced", "nothing"],
 )
 def test_a_word_has_the_start_of_the_token_in_which_it_begins(texts, expected):
     """Words are found across tokens, without case and punctuation, digits one by one."""

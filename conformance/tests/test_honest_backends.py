@@ -24,6 +24,7 @@ from wlk_conformance.scripted.backend import ScriptedEngine, load
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
 from wlk_core.plugins import Hypothesis, Word
 
+FRAME = 800  # samples
 MOST = 30  # words of an utterance that wait for its end
 CACHED_BYTES, CACHED = 3000, 24  # of each entry of a cache, and its entries at most
 
@@ -143,6 +144,31 @@ def test_an_unusual_backend_complies(name):
     broken = broken_rules(under_test)
 
     assert {rule: result.detail for rule, result in broken.items()} == {}
+
+
+class Thai(Matcher):
+    """A recogniser of one word, in a script without spaces: every sound is the word."""
+
+    def __call__(self, audio, **arguments):
+        """Return the word for each sound of *audio*."""
+        frames = audio[: len(audio) // FRAME * FRAME].reshape(-1, FRAME)
+        is_loud = np.sqrt(np.mean(np.square(frames), axis=1)) > 0.02
+        edges = np.flatnonzero(np.diff(is_loud, prepend=False, append=False)) * FRAME / 16_000
+        return Hypothesis(
+            words=tuple(Word(*times, "คำ") for times in edges.reshape(-1, 2).tolist())
+        )
+
+
+def test_a_cut_answer_may_lose_its_words_in_a_script_without_spaces():
+    """LIFE-08 counts the words of such a script, and does not take them for a single one."""
+    spec = {**MATCHER, "digit_models": (), "languages": ("th",)}
+    case = FaultyCase(
+        name="thai", rule="", detector="tests", sentence="", make=Thai.load, spec=spec
+    )
+    found = {each.status: each.detail for each in outcomes(case.under_test(), rule="LIFE-08")}
+
+    assert "fail" not in found, found
+    assert "pass" in found
 
 
 class Dithered(Matcher):

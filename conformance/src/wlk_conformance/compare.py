@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_conformance.scripted import DIGIT_WORDS
+from wlk_core.streaming import is_unspaced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,12 @@ def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
 
 
 def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, float]]:
-    """Return the words of `words_of`, each with the start of its token; "15" is "one", "five"."""
+    """
+    Return the words of `words_of`, each with the start of its token; "15" is "one", "five".
+
+    In a script without spaces each character counts as a word; otherwise the whole transcript would
+    be a single one.
+    """
     words: list[tuple[str, float]] = []
     is_inside = False  # a word that the next token may continue
     for token in tokens:
@@ -84,6 +90,9 @@ def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, 
                 is_inside = False
             elif character in NUMERALS:
                 words.append((NUMERALS[character], token.start))
+                is_inside = False
+            elif not character.isascii() and is_unspaced(character):
+                words.append((character, token.start))
                 is_inside = False
             elif is_inside:
                 words[-1] = (words[-1][0] + character, words[-1][1])

@@ -67,6 +67,12 @@ def refuses_one_sample(stream, audio):
     return audio
 
 
+@by_tests("IN-01", on="received")
+def drops_audio_below_a_mel_frame(stream, audio):
+    """Takes chunks of less than 10 ms for silence, because they are too short for a frame."""
+    return np.zeros_like(audio) if is_float(audio) and len(audio) < 160 else audio
+
+
 @by_tests("IN-01")
 class CountsOneSampleTwice(FaultyStream):
     """Counts a chunk of one sample as two samples, and decodes one."""
@@ -242,6 +248,14 @@ class KeepsLargeArray(KeepsCallersArray):
     """Keeps the caller's array of a second or more until the next call instead of a copy."""
 
     shortest = SAMPLE_RATE
+
+
+@by_tests("IN-04", on="insert_audio_chunk")
+def clips_the_callers_array(stream, audio, end_time=None):
+    """Clips the caller's array in its own memory after it has copied it."""
+    FaultyStream.insert_audio_chunk(stream, audio, end_time)
+    if audio.flags.writeable:
+        np.clip(audio, -1, 1, out=audio)
 
 
 @alone("IN-04")

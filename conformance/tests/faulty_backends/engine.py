@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 import socket
+import unicodedata
 
 import attrs
 from fakes.wlk_fakes import MATCHER
-from fakes.wlk_fakes_matcher import transcribe, warmup
+from fakes.wlk_fakes_matcher import hello, transcribe, warmup
 import numpy as np
 
 from faulty_backends.base import FaultyStream, by_tests, each, edit, in_sessions
@@ -85,6 +86,50 @@ class CachesByLengthAndLoudness(Matcher):
         if key not in self.cache:
             self.cache[key] = super().__call__(audio, **arguments)
         return self.cache[key]
+
+
+def _normalising(transcribe, **options):
+    def normalised(audio, **arguments):
+        answer = transcribe(audio, **arguments)
+        words = [
+            attrs.evolve(word, text=unicodedata.normalize("NFKC", word.text))
+            for word in answer.words
+        ]
+        return attrs.evolve(answer, words=tuple(words))
+
+    return LocalAgreementRecognizer(normalised, **options)
+
+
+@by_tests("COM-03", spec={**MATCHER, "digit_models": ()})
+class NormalisesItsOnlyWord(Matcher):
+    """Knows a single word, and normalises its text again (NFKC) after the engine."""
+
+    recognizer = staticmethod(_normalising)
+
+    def __call__(self, audio, **arguments):
+        """Return the word for each word of *audio*."""
+        return transcribe(hello, audio, **arguments)
+
+
+class _KeepsZeros(FaultyStream):
+    def begin(self):
+        self.kept = []
+
+    def received(self, audio):
+        if not np.any(audio):
+            self.kept.append(np.array(audio))
+        return audio
+
+
+@by_tests("RES-01", spec={**MATCHER, "digit_models": ()})
+class MeasuresNoiseInZeros(Matcher):
+    """Keeps chunks of nothing but zeros, to measure the noise of the microphone; has no words."""
+
+    stream = _KeepsZeros
+
+    def __call__(self, audio, **arguments):
+        """Return no words."""
+        return Hypothesis()
 
 
 @by_tests("ERR-01", spec=MATCHER)

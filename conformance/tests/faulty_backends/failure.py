@@ -270,6 +270,22 @@ class LosesWordAtSecondFailure(LosingStream):
         raise error
 
 
+@by_tests("ERR-02")
+class LosesWordAtTwoFailuresInARow(LosingStream):
+    """Gives up the next word once its engine has failed twice in a row."""
+
+    in_a_row = 0
+
+    def failed(self, error, call):
+        self.in_a_row += 1
+        self.is_due = self.is_due or self.in_a_row == 2
+        raise error
+
+    def changed(self, emission, call):
+        self.in_a_row = 0
+        return super().changed(emission, call)
+
+
 @in_sessions("ERR-02")
 class RepeatsWordAfterFailedFlush(FaultyStream):
     """Commits the last word of a flush twice if the flush had to be repeated."""

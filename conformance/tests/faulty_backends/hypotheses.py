@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import attrs
+
 from faulty_backends.base import (
     FaultyStream,
     LockedStream,
@@ -29,6 +31,24 @@ class HypothesisDependsOnReads(FaultyStream):
     def changed(self, emission, call):
         self.reads = 0
         return emission
+
+
+@by_tests("HYP-01")
+class CommitsLaterIfUnread(FaultyStream):
+    """Keeps the words of a step for the next call, unless the hypothesis is read in between."""
+
+    kept = ()
+    is_read = True
+
+    def shown(self, tokens):
+        self.is_read = True
+        return tokens
+
+    def changed(self, emission, call):
+        words = (*self.kept, *emission.committed)
+        is_due = self.is_read or call != "process_iter"
+        self.kept, self.is_read = () if is_due else words, False
+        return attrs.evolve(emission, committed=words if is_due else ())
 
 
 @by_tests("HYP-01")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from functools import partial
 import threading
 
@@ -128,6 +129,31 @@ class LosesWordAfterThirdOverlap(OverlapBackend):
 
     def words_of(self, hypothesis, other):
         return hypothesis.words if self.overlaps <= 3 else hypothesis.words[:-1]
+
+
+@by_tests("ISO-02")
+class TakesLocksInTwoOrders(FaultyStream):
+    """Takes a lock of the model, then one of a cache, and in a reset in the other order."""
+
+    @contextmanager
+    def locked(self, *names):
+        """Take locks of the backend in this order; a deadlock ends after some seconds."""
+        with ExitStack() as stack:
+            for name in names:
+                lock = self.backend.marks.setdefault(name, threading.Lock())
+                if lock.acquire(timeout=3.0):
+                    stack.callback(lock.release)
+            yield
+
+    def made(self, call, make):
+        with self.locked("model"):
+            emission = super().made(call, make)
+            with self.locked("cache"):
+                return emission
+
+    def reset(self):
+        with self.locked("cache", "model"):
+            super().reset()
 
 
 @alone("ISO-03")

@@ -7,6 +7,8 @@ import math
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wlk_conformance.compare import check_clock, check_same, word_errors, words_of
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import bad_audio, white_noise
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.testing import StreamDriver
 
+SHORT = 0.005  # seconds; a chunk shorter than a mel frame
 INSERTS = 50  # while a step runs, so that a short wait in each adds up
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
@@ -39,7 +42,8 @@ class AudioRules:
         """
         A stream accepts 1-D float32 at 16 kHz of any length >= 0.
 
-        Lengths of 0, 1, 159, 160, 1279, 1280, 1281 and 320 000 samples are tested.
+        Lengths of 0, 1, 159, 160, 1279, 1280, 1281 and 320 000 samples are tested.  Speech in
+        chunks of 5 ms has the words that it has in longer ones.
         """
         driver = wlk.stream()
         for length in LENGTHS:
@@ -53,6 +57,12 @@ class AudioRules:
             driver = wlk.stream(wlk.log_stimulus(white_noise(20.0)).audio[:length])
             driver.finish()
             check_clock(driver.processed_up_to, length / SAMPLE_RATE)
+        stimulus = wlk.speech(2, seed=2)
+        driver = wlk.stream()
+        for chunk in stimulus.chunks(SHORT):
+            driver.insert(chunk)
+        driver.end()
+        check_alone(wlk, stimulus, driver, "in chunks of 5 ms", tolerance=0.1)
 
     @rule("IN-02", "numpy converts any array, or the clock moves before the audio is checked")
     def test_other_audio_is_refused(self, wlk: BackendUnderTest) -> None:
@@ -125,6 +135,7 @@ class AudioRules:
         "IN-04",
         "the caller's array is kept, or an insert waits or copies all audio so far",
         "one lock guards the buffer and the engine call",
+        "the audio is scaled or clipped in the caller's array",
     )
     def test_inserting_copies(self, wlk: BackendUnderTest) -> None:
         """
@@ -144,6 +155,10 @@ class AudioRules:
             driver.process()
         driver.finish()
         check_alone(wlk, stimulus, driver, "with chunks overwritten after inserting")
+        loud = wlk.log_stimulus(white_noise(0.1).scaled(2.0)).audio
+        before_insert = loud.copy()
+        wlk.stream(loud)
+        assert np.array_equal(loud, before_insert), "inserting changed the caller's array"
         driver, stimulus = wlk.stream(), wlk.log_stimulus(white_noise(10.0))
         began = monotonic()
         for chunk in stimulus.chunks(0.02):

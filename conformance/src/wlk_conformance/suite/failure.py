@@ -25,6 +25,8 @@ RETRIES = 3  # failed retries after which a stream is broken
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each in some stream
 #: FAULTS spread over four streams, because four in a row break a stream.
 SPACED_FAULTS = [tuple(FAULTS[first :: RETRIES + 1]) for first in range(RETRIES + 1)]
+#: As many faults in a row as a stream survives, and again after a call that succeeds.
+FAULTS_IN_A_ROW = tuple(call for call in FAULTS if call % (RETRIES + 1))
 
 
 class FailureRules:
@@ -75,9 +77,9 @@ class FailureRules:
         """
         A failed call changes nothing: the next one retries, and nothing is lost.
 
-        The recovered text equals the fault-free text, for faults at calls 1 to 20, before the
-        engine runs and after it.  A failed `finish` leaves the stream open: audio and another
-        finish are accepted.
+        The recovered text equals the fault-free text, for faults at calls 1 to 20, alone and three
+        in a row, before the engine runs and after it.  A failed `finish` leaves the stream open:
+        audio and another finish are accepted.
         """
         faults, stimulus = wlk.faults, wlk.speech(6, seed=5)
         first, rest = stimulus.cut(stimulus.seconds / 2)
@@ -94,7 +96,7 @@ class FailureRules:
         # Streams of real engines have several faults each, because every stream takes time.
         plans = [(call,) for call in FAULTS] if wlk.is_coded else SPACED_FAULTS
         for is_after in (False, True):
-            for calls in plans:
+            for calls in (*plans, FAULTS_IN_A_ROW):
                 driver = wlk.stream()
                 with faults.failing(calls, after=is_after):
                     for chunk in stimulus.chunks(1.0):

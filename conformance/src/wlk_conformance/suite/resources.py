@@ -36,6 +36,7 @@ ROUNDS = 7
 FIRST = 3  # rounds until caches and buffers are full
 SECONDS = 20.0  # length of a round, without a pause between rounds
 SLOW_SECONDS = 8.0  # the same on a slow engine
+ZEROS = 2.0  # seconds at the end of such a round, as a muted microphone sends them
 MINUTE = 60.0  # seconds
 SHORT = 20.0  # seconds, instead of a minute on slow engines
 GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
@@ -75,10 +76,12 @@ class ResourceRules:
         """
         Memory that Python allocates for a stream does not grow, whatever its counters report.
 
-        A bounded cache of the backend may fill, if it is full after thirty-five rounds of audio.
+        Each round has speech and two seconds of zeros.  A bounded cache of the backend may fill, if
+        it is full after thirty-five rounds of audio.
         """
         seconds = SECONDS if wlk.is_coded else SLOW_SECONDS
         audio = _cut(wlk.speech(round(seconds * 1.2), seed=23, gap=(0.2, 0.7), tail=0.0), seconds)
+        audio[-round(ZEROS * SAMPLE_RATE) :] = 0
         stream = wlk.backend.create_processor(**wlk.stream_options)
 
         def feed() -> None:  # without a driver, which keeps what a stream returns

@@ -8,6 +8,7 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from wlk_conformance.calls import STUCK, ends_within, in_thread
 from wlk_conformance.compare import check_clock, check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
@@ -26,6 +27,7 @@ from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
@@ -76,6 +78,36 @@ class SharingRules:
         with nullcontext() if faults is None else faults.held(wait):
             run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         check_solo(wlk, stimuli, drivers, "threaded")
+
+    @rule(
+        "ISO-02",
+        "two locks are taken in one order by a step, in another at the end of a stream",
+        since="2.0",
+    )
+    def test_streams_begin_and_end_while_another_decodes(self, wlk: BackendUnderTest) -> None:
+        """A stream that is opened, reset and closed while another one decodes blocks neither."""
+        stimulus = wlk.speech(4, seed=3)
+        decoding = wlk.stream(stimulus.audio)
+        others: list[Future[object]] = []
+
+        def begin_and_end() -> None:
+            opened = wlk.backend.create_processor(**wlk.stream_options)
+            opened.insert_audio_chunk(stimulus.audio)
+            opened.reset()
+            opened.close()
+
+        def act() -> None:
+            others.append(in_thread(begin_and_end))
+            ends_within(MEETING, *others)  # it may wait for the engine, which goes on then
+
+        while_a_step_runs(wlk, decoding, act)
+        assert ends_within(STUCK, *others), (
+            f"opening, resetting and closing a stream did not end {STUCK:g} s after the step of "
+            "another stream: a deadlock"
+        )
+        others[0].result()
+        decoding.end()
+        check_alone(wlk, stimulus, decoding, "while other streams begin and end", tolerance=0.1)
 
     @rule("ISO-03", "a device stream or a cache belongs to the thread that made it")
     def test_every_call_may_come_from_a_new_thread(self, wlk: BackendUnderTest) -> None:

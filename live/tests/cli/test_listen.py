@@ -240,10 +240,12 @@ def test_speakers_are_in_every_file(site, listen, microphone, spoken, tmp_path):
 
 
 def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, spoken):
-    """The view shows a speaker as soon as the diarizer reports the span."""
+    """The view shows a speaker as soon as the diarizer reports the span; lines wait for it."""
     site.install("wlk-who", ["who"], DIARIZER)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
     microphone([*partition(spoken(1, 2, 3, 4), 0.05), *[np.zeros(800, np.float32)] * 30])
-    drawn = listen("--diarizer", "who").err
+    _, printed, drawn = listen("--diarizer", "who")
 
     assert -1 < drawn.find("microphone  anna") < drawn.find("microphone  bert")
+    assert [line.partition(" ")[0] for line in printed.splitlines()] == ["anna:", "bert:"]

@@ -8,12 +8,12 @@ import time
 import click
 import pytest
 
-from wlk_core.tokens import ASRToken, Transcript
+from wlk_core.tokens import ASRToken, SpeakerSpan, Transcript
 from wlk_core.untrusted import ACTIVE
 from wlk_live.captions.segments import Segment, srt_cue, vtt_cue
-from wlk_live.cli.outputs import LiveView
+from wlk_live.cli.outputs import LiveView, TextFile
 from wlk_live.cli.progress import Progress
-from wlk_live.session import Commit, Endpoint, HypothesisChange
+from wlk_live.session import Commit, Endpoint, HypothesisChange, SpeakerTurn
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 
@@ -65,6 +65,23 @@ def test_a_line_that_is_complete_leaves_the_live_view(monkeypatch, capsys):
     view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0), "a.wav")
     before = capsys.readouterr().err
     view.show(Endpoint(1.0, "silence", 2.0), "a.wav")
+
+    assert "word" in before
+    assert "word" not in capsys.readouterr().err
+
+
+def test_a_line_that_waits_for_its_speaker_stays_in_the_live_view(monkeypatch, capsys):
+    """Its words are always on the screen: in the view until the line is written."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    view = LiveView()
+    view.has_late_lines = True
+    view.begin("a.wav", None)
+    view.show(Commit((ASRToken(0.0, 1.0, " word"),), 1.0), "a.wav")
+    capsys.readouterr()
+    view.show(Endpoint(1.0, "silence", 2.0), "a.wav")
+    before = capsys.readouterr().err
+    TextFile(view).write("Anna: word\n")
+    view.show(SpeakerTurn(SpeakerSpan("Anna", 0.0, 1.0), 3.0), "a.wav")
 
     assert "word" in before
     assert "word" not in capsys.readouterr().err

@@ -7,6 +7,12 @@ import json
 
 import pytest
 
+from wlk_core.errors import BackendError
+from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
+from wlk_live.cli.formats import new_format
+from wlk_live.cli.late_speakers import LateSpeakers
+from wlk_live.session import Commit, Endpoint, Failure, SpeakerTurn, Translation
+
 DIARIZER = """
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
@@ -75,3 +81,42 @@ def test_every_recording_begins_with_the_first_speaker(transcribe, recording, tm
     assert results[0] == results[1]
     assert "Speaker 1: one two" in results[0]
     assert all(diarizer.is_closed for diarizer in opened)
+
+
+ONE, TWO = ASRToken(0.0, 1.0, " one"), ASRToken(1.0, 2.0, " two")
+SAID = (Commit((ONE, TWO), 2.0), Endpoint(2.0, "silence", 2.5))
+
+
+@pytest.fixture
+def watched():
+    """Return the format of a terminal whose diarizer needs a second of audio."""
+    form = new_format("text", has_speakers=False, has_translations=True, in_lines=True)
+    return LateSpeakers(form, 1.0)
+
+
+def written(form, *events):
+    """Return what each event writes."""
+    return [form.push(event) for event in events]
+
+
+def test_a_line_on_a_terminal_waits_for_the_name_of_its_speaker(watched):
+    """The translation, which was known before, comes below what it translates."""
+    translation = Translation(TranslatedText("EINS ZWEI", 0.0, 2.0, "de"), 2.6)
+    first = SpeakerTurn(SpeakerSpan("Anna", 0.0, 1.0), 3.0)
+    second = SpeakerTurn(SpeakerSpan("Ben", 1.0, 2.5), 3.5)
+
+    assert written(watched, *SAID, translation, first) == [""] * 4
+    assert watched.push(second) == "Anna: one\nBen: two\n  EINS ZWEI\n"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Endpoint(9.0, "silence", 9.0),
+        Failure(BackendError("no memory"), False, 3.0, annotator="diarizer"),
+    ],
+    ids=["nobody is found", "the diarizer fails"],
+)
+def test_a_line_without_a_speaker_is_printed_after_the_longest_delay(watched, event):
+    """A failure tells that no speaker will follow."""
+    assert written(watched, *SAID, event) == ["", "", "one two\n"]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wlk_live.cli.formats import Format, Outcome
+    from wlk_live.cli.late_speakers import LateSpeakers
     from wlk_live.cli.progress import Progress
     from wlk_live.microphone import Captured
     from wlk_live.session.events import Event
@@ -44,6 +45,8 @@ class LiveView:
         self._names = speaker_names
         self.screen = sys.stdout  #: taken before what plugins print is redirected
         self.progress: Progress | None = None  #: of recordings that are read as fast as possible
+        self.has_late_lines = False  #: whether lines wait for the names of their speakers
+        self._is_over = False  # whether the utterance of the newest words is
         self._drawing = threading.RLock()  # held to draw, or to write to the same terminal
         self._is_closed = threading.Event()
         self._redrawing: threading.Thread | None = None
@@ -101,13 +104,20 @@ class LiveView:
     def _add(self, event: Event) -> None:
         for token in committed(event):
             self._captions.push(token)
+            self._is_over = False
             self._hypothesis = ""  # until the HypothesisChange with what is left of it
         if isinstance(event, HypothesisChange):
             self._hypothesis = plain(event.transcript.text)
         elif isinstance(event, Endpoint):
-            self._captions.flush()  # the last line of the utterance has been printed
+            self._is_over = True
+            if not self.has_late_lines:
+                self._end_utterance()  # its last line has been printed
         elif isinstance(event, SpeakerTurn):
             self._speaker = f"  {speaker_name(event.span.speaker, self._names)}"
+
+    def _end_utterance(self) -> None:
+        if self._is_over:
+            self._captions.flush()
 
     def _draw_line(self) -> None:
         seconds, pace = self._position, ""
@@ -135,6 +145,7 @@ class LiveView:
     def hidden(self) -> Iterator[None]:
         """Clear the line while text is written to the same terminal."""
         with self._drawing:
+            self._end_utterance()
             self.hide()
             yield
 
@@ -192,7 +203,7 @@ class TextFile:
 class Output:
     """A result in one format, written while the session goes on."""
 
-    def __init__(self, form: Format, file: TextFile) -> None:
+    def __init__(self, form: Format | LateSpeakers, file: TextFile) -> None:
         self._form = form
         self._file = file
 

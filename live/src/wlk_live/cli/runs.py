@@ -17,6 +17,7 @@ from wlk_core.untrusted import printable
 from wlk_live import microphone
 from wlk_live.audio import audio_duration, may_be_live
 from wlk_live.cli.formats import JSONArray, Outcome, new_format
+from wlk_live.cli.late_speakers import LateSpeakers
 from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
 from wlk_live.cli.plan import Target
 from wlk_live.cli.playback import read_file
@@ -216,4 +217,8 @@ class Runs:
             layout=self.choice.layout,
             language=self.choice.settings.language,
         )
+        if self.is_live and self.is_viewed and target.path is None and "diarizer" in annotators:
+            self.view.has_late_lines = True
+            labelled = LateSpeakers(form, annotators["diarizer"].max_delay)
+            return Output(labelled, TextFile(self.view, None))
         return Output(form, TextFile(self.view, target.path))

@@ -51,7 +51,7 @@ function announce(name, detail) {
 /** Callbacks of the run. */
 const page = {
 	deliver(message, seconds) {
-		if (message.type === "wlk.lag") announce(message.seconds && "late", `${Math.round(message.seconds)} s`);
+		if (message.type === "wlk.lag") announce(message.seconds && "late"); // reported once; the delay at the top shows how late
 		transcript.apply(message, origin + seconds);
 		if (message.words?.length && /delta|hypothesis/.test(message.type)) {
 			const lag = Math.max(0, origin + run.seconds - transcript.end);

@@ -16,7 +16,7 @@ const NOTICES = {
 	refused: "The server refused:",
 	gone: "The server does not answer. Audio is kept;",
 	full: "The server is full, or a proxy blocks WebSockets. Audio is kept;",
-	late: "The server cannot keep up, so words come late. Audio that waits:",
+	late: "The server cannot keep up, so words come late.",
 	untranslated: "The server's translator failed. The words go on.",
 	renewed: "The server ended the session; a new one began.",
 };

@@ -17,7 +17,7 @@ from faulty_backends.base import (
     edited,
     in_sessions,
 )
-from wlk_core import EPS, SAMPLE_RATE, Emission
+from wlk_core import EPS, SAMPLE_RATE, ASRToken, Emission
 
 IDLE = 4  # calls in a row with nothing to do
 _RUNS = count()
@@ -85,12 +85,13 @@ class _MutableToken:
     probability: float | None = None
     speaker: int | str | None = None
     detected_language: str | None = None
+    spoken: tuple[ASRToken, ...] = ()
 
 
 @alone("COM-02")
 def returns_mutable_tokens(stream, emission, call):
     """Returns tokens that can be changed."""
-    return each(emission, lambda token: _MutableToken(**attrs.asdict(token)))
+    return each(emission, lambda token: _MutableToken(**attrs.asdict(token, recurse=False)))
 
 
 @in_sessions("COM-02")

@@ -125,15 +125,8 @@ def tests(session: nox.Session) -> None:
 
 @shared(default=False)
 def slow(session: nox.Session) -> None:
-    """Run the tests marked slow, in one process per folder, because many load a model."""
-    failed = []
-    for folder in TESTS:
-        try:  # 5: no test of this folder is slow
-            _run(session, *PYTEST, *MOST, "-m", "slow", folder, success_codes=[0, 5])
-        except nox.command.CommandFailed:
-            failed.append(folder)
-    if failed:
-        session.error(f"tests failed in {', '.join(failed)}")
+    """Run the tests marked slow, of which one installs packages for more than a minute."""
+    _run(session, *PYTEST, *MOST, "--dist", "worksteal", "-m", "slow", *TESTS)
 
 
 REPORTS = ".nox/.cache/compliance"  # reports of proofs, from which docs/compliance.md is written

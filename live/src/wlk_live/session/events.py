@@ -158,7 +158,9 @@ class Marked:
 
     name: str  #: the name of the mark
     transcript: Transcript  #: the hypothesis
-    processed_up_to: float  #: stream time up to which the model has consumed the audio
+    #: stream time up to which the model has consumed the audio; goes back where speech goes on
+    #: after the end of an utterance was decoded in advance
+    processed_up_to: float
     stable_up_to: float  #: no later token starts before this stream time
     stats: StreamStats  #: the processor's counters
     audio_time: float

@@ -9,7 +9,11 @@ from wlk_core.processor import SAMPLE_RATE
 # end soon before the silence is certain add 3 to 7 % of calls; without it they add 15 %.
 _SECONDS_EACH = 10.0  # of the stream, for each preparation in vain
 _MAX_ALLOWED = 2.0  # preparations in vain in a row
-_NEAR = 0.75  # of the silence, after which few preparations are in vain
+# The shares of the silence after which few preparations are in vain, the second one after a pause
+# that is long for the inside of a sentence: Flux ends turns eagerly some time before the silence is
+# certain, and needs their words by then.
+_NEAR, _NEAR_LONG = 0.75, 0.5
+_LONG_PAUSE = 0.4  # seconds
 
 
 class Preparation:
@@ -17,7 +21,7 @@ class Preparation:
     Decide in which quiets the end of an utterance is decoded in advance.
 
     That is in the first moments of a quiet, unless too much of this work was in vain lately,
-    because speech went on; then it waits until three quarters of the silence have passed.
+    because speech went on; then it waits until the silence is likely.
     Positions are samples: those that the session received, and those that its processor was given.
     """
 
@@ -26,16 +30,19 @@ class Preparation:
         self._received = 0
         self._prepared: int | None = None  # the processor's position when it last prepared a flush
 
-    def is_due(self, position: int, received: int, *, quiet_share: float, is_likely: bool) -> bool:
+    def is_due(
+        self, position: int, received: int, *, quiet: float, quiet_share: float, is_likely: bool
+    ) -> bool:
         """
-        Return whether to decode now, with *quiet_share* of the silence over.
+        Return whether to decode now, after *quiet* seconds, *quiet_share* of the silence.
 
         With *is_likely* the quiet is probably an end, and the work counts as useful.
         """
         seconds = (received - self._received) / SAMPLE_RATE
         self._allowed = min(_MAX_ALLOWED, self._allowed + seconds / _SECONDS_EACH)
         self._received = received
-        is_near = is_likely or quiet_share >= _NEAR
+        near = _NEAR_LONG if quiet >= _LONG_PAUSE else _NEAR
+        is_near = is_likely or quiet_share >= near
         return self._prepared != position and (is_near or self._allowed >= 1)
 
     def begin(self, position: int) -> None:

@@ -123,6 +123,7 @@ class Worker:
                     case Request.COMMIT:
                         yield from self._commit_utterance()
                     case Mark(name):
+                        yield from self._prepare_flush()  # even if late: its text is wanted now
                         self._report_mark(name)
                     case Gap(samples):
                         yield from self._pass_gap(samples)
@@ -179,6 +180,7 @@ class Worker:
         is_due = self._preparation.is_due(
             self._position,
             self._received_position,
+            quiet=gate.quiet_seconds,
             quiet_share=gate.quiet_share,
             is_likely=self._turn_is_over is True,
         )
@@ -385,10 +387,13 @@ class Worker:
     def _report_mark(self, name: str) -> None:
         waiting = self._filters.waiting
         stable = min([self._emission.stable_up_to, *(token.start for token in waiting[:1])])
+        processed = self._emission.processed_up_to
+        if self._prepared is not None:  # all that the processor was given
+            processed = max(processed, self._position / SAMPLE_RATE)
         marked = Marked(
             name=name,
             transcript=self._transcript,
-            processed_up_to=self._emission.processed_up_to,
+            processed_up_to=processed,
             stable_up_to=stable,
             stats=self._processor.stats,
             audio_time=self._inbox.end,

@@ -39,12 +39,12 @@ def token(text, end):
     return ASRToken(max(0.0, end - 0.25), end, f" {text}")
 
 
-def mark(now, *hypothesis, passed=None):
+def mark(now, *hypothesis, passed=None, processed=None):
     """Return the answer to a mark, by which the gate has passed *passed* seconds to the model."""
     return Marked(
         name=str(now),
         transcript=Transcript(hypothesis),
-        processed_up_to=now,
+        processed_up_to=now if processed is None else processed,
         stable_up_to=now,
         stats=StreamStats(audio_seconds=now if passed is None else passed),
         audio_time=now,
@@ -97,6 +97,27 @@ def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
     messages = session.happen(Commit((token("zero", 0.5),), 0.8), *marks)
 
     assert [name for name, _ in events(messages)[1:]] == names
+
+
+@pytest.mark.parametrize(
+    ("processed", "names"),
+    [
+        ([0.5, 0.7], ["Update", "EagerEndOfTurn"]),
+        ([0.5, 0.5, 0.5], ["Update", "Update", "EagerEndOfTurn"]),
+    ],
+    ids=["decoded in the quiet", "not decoded before the end"],
+)
+def test_a_turn_ends_eagerly_when_all_of_its_speech_is_decoded(processed, names):
+    """A word that is not decoded yet would resume the turn; some models decode it at the end only."""
+    session = open_session("eager_eot_threshold=0.3&eot_threshold=0.8")
+    session.send(QUARTER)
+    marks = [
+        mark(1.0 + 0.25 * number, passed=0.7, processed=each)
+        for number, each in enumerate(processed)
+    ]
+    messages = session.happen(Commit((token("zero", 0.5),), 0.8), mark(0.7, processed=0.5), *marks)
+
+    assert [name for name, _ in events(messages)[2:]] == names
 
 
 def test_without_a_threshold_no_turn_ends_eagerly():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _UPDATE_SECONDS = 0.25  # of audio between two updates
 _MAX_LEAD = 0.5  # seconds of audio after a silence that are counted as silence
+_LATE = 0.65  # of the silence that ends a turn; a little after an end is decoded in advance
 _FRAME_SECONDS = 0.05  # a little more than the 32 ms frames of the voice activity detector
 
 
@@ -53,6 +54,11 @@ class _SilenceClock:
     def is_withheld(self) -> bool:
         """Whether the gate withholds the latest audio, because nobody speaks."""
         return self._withheld > _FRAME_SECONDS
+
+    @property
+    def passed_up_to(self) -> float | None:
+        """Stream time before the withheld audio, None if none is withheld."""
+        return self._time - self._withheld - _FRAME_SECONDS if self.is_withheld else None
 
     def silence(self, without_words: float, hang_over: float) -> float:
         """Return seconds of silence; the model's last *without_words* seconds have no words."""
@@ -226,7 +232,15 @@ class FluxProtocol:
             return
         end = max((token.end for token in self._tokens), default=mark.processed_up_to)
         silence = self._silence_clock.silence(mark.processed_up_to - end, self._query.hang_over)
-        if text and text == last and silence >= self._query.eager_seconds:
+        # Where the gate withholds audio, the text may lack what the model has not consumed yet.  Not
+        # every model does so before the end; those that do have done it by then.
+        passed = self._silence_clock.passed_up_to
+        if passed is None:
+            is_whole = text == last
+        else:
+            is_late = silence >= _LATE * self._query.end_seconds
+            is_whole = mark.processed_up_to >= passed or (text == last and is_late)
+        if text and is_whole and silence >= self._query.eager_seconds:
             self._eager_text = text
             yield self._info_message("EagerEndOfTurn", silence)
         else:

@@ -108,7 +108,7 @@ def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
     ids=["decoded in the quiet", "not decoded before the end"],
 )
 def test_a_turn_ends_eagerly_when_all_of_its_speech_is_decoded(processed, names):
-    """A word that is not decoded yet would resume the turn; some models decode it at the end only."""
+    """A word that is still to be decoded would resume it; some models wait until the end."""
     session = open_session("eager_eot_threshold=0.3&eot_threshold=0.8")
     session.send(QUARTER)
     marks = [

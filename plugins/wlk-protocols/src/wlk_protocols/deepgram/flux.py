@@ -232,8 +232,8 @@ class FluxProtocol:
             return
         end = max((token.end for token in self._tokens), default=mark.processed_up_to)
         silence = self._silence_clock.silence(mark.processed_up_to - end, self._query.hang_over)
-        # Where the gate withholds audio, the text may lack what the model has not consumed yet.  Not
-        # every model does so before the end; those that do have done it by then.
+        # Where the gate withholds audio, the text may lack what the model has not consumed yet.
+        # Some models do so at the end only; the others have done it before the silence is late.
         passed = self._silence_clock.passed_up_to
         if passed is None:
             is_whole = text == last

@@ -113,7 +113,9 @@ def test_a_language_without_ordinals_ends_a_sentence_after_a_small_number():
     assert found == [True, False, False]
 
 
-@pytest.mark.parametrize("text", ["", " ", "...", "!", "“", "one two", "one,", "a; b;", "·"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "...", "!", "“", "one two", "one,", "a; b;", "·", "\U00012544;"]
+)
 def test_no_sentence_ends_without_words_and_a_stop(text):
     """Punctuation alone is no sentence, and a semicolon ends one only after a Greek letter."""
     assert [ends_sentence(text, after) for after in (None, "", " Then")] == [False] * 3

@@ -42,7 +42,7 @@ def ends_sentence(
     """
     bare = text.rstrip().rstrip(_CLOSING)
     stem, stop = bare[:-1].rstrip(), bare[-1:]
-    is_greek = stop == ";" and unicodedata.name(stem[-1:] or " ").startswith("GREEK")
+    is_greek = stop == ";" and unicodedata.name(stem[-1:] or " ", "").startswith("GREEK")
     if not (stop in _STOPS or stop in _DOTS or is_greek) or not any(map(str.isalnum, stem)):
         return False
     if after == "":

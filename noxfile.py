@@ -226,12 +226,15 @@ def alone(session: nox.Session, part: str) -> None:
     """Test the core or a plugin in its own environment: newer Pythons, oldest dependencies."""
     base = ("core", "frameworks[recordings]", "conformance")
     skipped = ("--ignore-glob=*/test_*conformance*.py",)
+    # pip would install the build backend once for each distribution.
+    session.install(*_group("editable"))
+    install = partial(session.install, "--no-build-isolation")
     if part == "core":
-        session.install(*TEST, *_sources(*base))
+        install(*TEST, *_sources(*base))
         session.run(*PYTEST, "-n", "2", "core/tests")
     elif part == "oldest":
         session.install(*dict.fromkeys(_oldest("core", "live")), *TEST, "psutil")
-        session.install(*_sources("frameworks[recordings]"), "--no-deps", *_sources(*base, "live"))
+        install(*_sources("frameworks[recordings]"), "--no-deps", *_sources(*base, "live"))
         session.install("soundfile", "soxr", "msgspec")
         # Coverage is measured on PYTHON, because Python 3.12.1 has crashed while being traced.
         session.run(*PYTEST, "-n", "2", "--cov", "--cov-report=", "core/tests", "live/tests")
@@ -241,7 +244,7 @@ def alone(session: nox.Session, part: str) -> None:
         (oldest,) = (each.split(",")[0] for each in torch if "transformers>=" in each)
         session.install(TORCH)
         sources = _sources(*base, "live", "plugins/wlk-qwen3-simul")
-        session.install(oldest.replace(">=", "=="), *TEST, *sources)
+        install(oldest.replace(">=", "=="), *TEST, *sources)
         tests = "plugins/wlk-qwen3-simul/tests"
         session.run(*PYTEST, f"{tests}/test_networks.py", f"{tests}/test_checkpoint.py")
     else:
@@ -249,7 +252,7 @@ def alone(session: nox.Session, part: str) -> None:
         parts = ["plugins/wlk-voxtral"] if "voxtral" in part else []
         parts += ["plugins/wlk-whisper-digits"] if "whisper" in part else []
         sources = _sources(*base, "live", *parts, f"plugins/{part}")
-        session.install(*TEST, *sources)
+        install(*TEST, *sources)
         folders = [f"{each}/tests" for each in (*parts, f"plugins/{name}")]
         session.run(*PYTEST, "-n", "2", *skipped, *folders, env=ENVIRONMENT)
 
@@ -260,7 +263,8 @@ def wheels(session: nox.Session) -> None:
     session.install(*_group("release"))
     shutil.rmtree(DIST, ignore_errors=True)
     for path in DISTRIBUTIONS:
-        session.run("python", "-m", "build", "-o", str(DIST), str(path), silent=True)
+        build = ("python", "-m", "build", "--no-isolation", "-o", str(DIST))
+        session.run(*build, str(path), silent=True)
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
     if large := [path.name for path in DIST.glob("*.whl") if path.stat().st_size > MAX_WHEEL]:
         session.error(f"{', '.join(large)}: larger than 12 MB")

@@ -125,7 +125,8 @@ def tests(session: nox.Session) -> None:
 
 @shared(default=False)
 def slow(session: nox.Session) -> None:
-    """Run the tests marked slow, of which one installs packages for more than a minute."""
+    """Run the tests marked slow."""
+    # worksteal: one test installs packages for more than a minute.
     _run(session, *PYTEST, *MOST, "--dist", "worksteal", "-m", "slow", *TESTS)
 
 

@@ -21,14 +21,11 @@ import json
 from pathlib import Path
 import subprocess
 import sys
-from time import monotonic
 from typing import Any
 
 import attrs
 from peer_whisperlivekit import alignment_heads
 from serve_load.process import free_port, run_server, wlk_command
-
-from wlk_bench.agent.session import STAGGER_SECONDS
 
 PEER = "whisperlivekit"
 REALTIME = ("--protocol", "openai-realtime")
@@ -103,16 +100,21 @@ def server_command(row: Row, arguments: argparse.Namespace, port: int) -> list[s
     transformers = arguments.models / f"{row.model}-transformers"
     named = arguments.output / "transformers" / row.model
     named.parent.mkdir(exist_ok=True)
-    if not named.exists():
-        named.symlink_to(transformers.resolve())
+    named.unlink(missing_ok=True)
+    named.symlink_to(transformers.resolve())
     heads = ("--custom-alignment-heads", alignment_heads(transformers))
     encoder = ("--encoder-model-path", str(ctranslate2))
     return [*command, "--model-path", str(named), *encoder, *heads]
 
 
+def data_of(row: Row, arguments: argparse.Namespace) -> str:
+    """Return what is spoken to the server of *row*, as --data of wlk-bench."""
+    return "digits" if row.model == "digits" else f"manifest:{arguments.sentences}"
+
+
 def client_command(row: Row, arguments: argparse.Namespace, address: str) -> list[str]:
     """Return the command that measures the server of *row* at *address*."""
-    data = "digits" if row.model == "digits" else f"manifest:{arguments.sentences}"
+    data = data_of(row, arguments)
     url = f"{address}/vllm" if "vllm" in row.client else address
     command = [sys.executable, "-m", "wlk_bench", "agent", url, *row.client, "--data", data]
     return [*command, *(("--limit", str(arguments.limit)) if arguments.limit else ())]
@@ -121,7 +123,13 @@ def client_command(row: Row, arguments: argparse.Namespace, address: str) -> lis
 def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the report of a row, and write it once it is complete."""
     path = arguments.output / f"{row.name}.json"
-    wanted = {"client": list(row.client), "model": row.model, "limit": arguments.limit}
+    wanted = {
+        "backend": row.backend,
+        "client": list(row.client),
+        "model": row.model,
+        "data": data_of(row, arguments),
+        "limit": arguments.limit,
+    }
     if path.exists():
         report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if report["row"] == wanted:
@@ -136,14 +144,13 @@ def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Any]:
         warm = [*client, "--limit", "1"]
         warm[warm.index("--data") + 1] = "digits"
         subprocess.run(warm, check=True, capture_output=True)  # noqa: S603 -- the command above
-        cpu, began = server.cpu_seconds, monotonic()
+        cpu = server.cpu_seconds
         measured = [*client, "--output", str(part)]
         subprocess.run(measured, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 -- as above
-        cpu, seconds = server.cpu_seconds - cpu, monotonic() - began
+        cpu = server.cpu_seconds - cpu
     report = json.loads(part.read_text(encoding="utf-8"))
-    sessions = report["setup"]["sessions"]
-    audio = (seconds - STAGGER_SECONDS * (sessions > 1)) * sessions
-    report |= {"row": wanted, "server": {"cpu_per_minute": 60 * cpu / audio}}
+    minutes = report["setup"]["audio_seconds"] / 60
+    report |= {"row": wanted, "server": {"cpu_per_minute": cpu / minutes}}
     path.write_text(json.dumps(report, ensure_ascii=False) + "\n", encoding="utf-8")
     part.unlink()
     return report

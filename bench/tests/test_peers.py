@@ -12,7 +12,7 @@ from wlk_bench.metrics.segmentation import soft_segments
 from .conftest import random_log
 
 reading, scoring, resegmenting, aligning = (
-    pytest.importorskip(f"omnisteval.{part}", reason="runs in the session: nox -s latency_peers")
+    pytest.importorskip(f"omnisteval.{part}", reason="runs in: nox -s 'clients(peers)'")
     for part in ("io", "scoring", "resegment", "alignment")
 )
 SEEDS = range(40)

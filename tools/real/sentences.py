@@ -51,8 +51,8 @@ def sentences(voices: list[str]) -> Iterator[tuple[str, str, str, float]]:
 def recording(speech: Audio) -> Audio:
     """Return *speech*, float32[n] at 24 kHz, at 16 kHz between pauses, with a trace of noise."""
     spoken = resample_poly(speech, 2, 3).astype(np.float32)
-    audio = np.concatenate([silence(PAUSE), spoken * (PEAK / np.abs(spoken).max())])
-    audio = np.concatenate([audio, silence(PAUSE)])
+    spoken *= PEAK / np.abs(spoken).max()
+    audio = np.concatenate([silence(PAUSE), spoken, silence(PAUSE)])
     return audio + 0.02 * noise(len(audio) / SAMPLE_RATE)
 
 
@@ -65,7 +65,7 @@ def end_of(audio: Audio) -> float:
 
 
 def aligner_of(folder: Path | None) -> Callable[[Audio, str], Sequence[Word]]:
-    """Return a function that returns the words of a text with their times in its recording."""
+    """Return a function that finds the word times of a recording whose words are known."""
     if folder is None:
         return lambda _audio, _text: ()
     from faster_whisper import WhisperModel  # noqa: PLC0415 -- heavy

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from recordings import WORDLESS
 
+from wlk_conformance.testing.signals import noise
 from wlk_core import SAMPLE_RATE, load_backend
 from wlk_core.options import parse_pairs
 from wlk_core.registry import Registry
@@ -31,13 +32,12 @@ SHOWN = 8  # words of a row
 
 def white(seconds: float) -> NDArray[np.float32]:
     """Return white noise."""
-    samples = np.random.default_rng(4).standard_normal(round(seconds * SAMPLE_RATE))
-    return (0.02 * samples).astype(np.float32)
+    return noise(seconds, level=0.02, seed=4)
 
 
 def quiet(seconds: float) -> NDArray[np.float32]:
     """Return the noise of a microphone in a quiet room, at -66 dB."""
-    return (white(seconds) / 40).astype(np.float32)
+    return noise(seconds, level=0.0005, seed=4)
 
 
 def hum(seconds: float) -> NDArray[np.float32]:

@@ -87,8 +87,8 @@ def agent(
     conversations = [
         compose(dataset.samples[number::count], gap_seconds=gap_seconds) for number in range(count)
     ]
-    seconds = max(len(conversation.audio) for conversation in conversations) / 16_000
-    click.echo(f"{count} sessions in real time: about {seconds / 60:.1f} min", err=True)
+    seconds = [conversation.seconds for conversation in conversations]
+    click.echo(f"{count} sessions in real time: about {max(seconds) / 60:.1f} min", err=True)
     speaking = speak_together(
         conversations,
         lambda: kind(settings),
@@ -122,6 +122,7 @@ def agent(
                 **setup,
                 **wanted,
                 "sessions": count,
+                "audio_seconds": round(sum(seconds), 3),
                 "normaliser": dataset.normaliser,
             },
             "platform": describe_platform(),

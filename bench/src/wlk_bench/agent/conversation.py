@@ -43,6 +43,11 @@ class Conversation:
     audio: NDArray[np.float32]
     sentences: tuple[Sentence, ...]
 
+    @property
+    def seconds(self) -> float:
+        """The length of the audio."""
+        return len(self.audio) / SAMPLE_RATE
+
 
 def compose(samples: Sequence[Sample], *, gap_seconds: float) -> Conversation:
     """

@@ -85,8 +85,8 @@ async def speak(
                     heard.answers.append(TimedAnswer(clock() - began, answer))
 
         receiving = asyncio.create_task(receive())
-        ends = conversation.sentences if commit_seconds is not None else ()
-        commits = [sentence.end + (commit_seconds or 0.0) for sentence in ends]
+        ends = [sentence.end for sentence in conversation.sentences]
+        commits = [] if commit_seconds is None else [end + commit_seconds for end in ends]
         for due, chunk, is_commit in _schedule(audio, client.rate, commits):
             await asyncio.sleep(max(0.0, began + due - clock()))
             if receiving.done():

@@ -140,7 +140,8 @@ def test_an_unusual_backend_keeps_the_rule_that_it_seems_to_break(name, rule):
 @pytest.mark.parametrize("name", HONEST)
 def test_an_unusual_backend_complies(name, monkeypatch):
     """No rule is broken, in sessions either."""
-    monkeypatch.setattr(text, "SLOW", 0.01)  # really waited, several times
+    if name != next(iter(HONEST)):  # really waited, several times; one backend shows that it may be
+        monkeypatch.setattr(text, "SLOW", 0.01)
     under_test = honest(name)
     under_test.sessions = 48
     broken = broken_rules(under_test)

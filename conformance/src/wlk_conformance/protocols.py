@@ -241,7 +241,7 @@ class PlayedSession:
         self._handlers: list[Any] = []  # of the channels after the first
         self._played: list[tuple[SessionAudio, Any]] = []
         self._stream = stream
-        self.sent: list[Message] = []  #: messages that were sent by themselves
+        self.sent: list[Message] = []  #: pushed with `SessionInfo.send`
         info = SessionInfo(
             id="sess_0", card=CARD, open_channel=self._open_channel, send=self.sent.extend
         )

@@ -1,4 +1,4 @@
-"""The contract of a text filter: rules FLT, as a test class that plugins inherit."""
+"""The contract of text filters: rules FLT, as a test class that plugins inherit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import TextFilter
 
-#: Text of every kind that models write: scripts, parts of words, marks, signs, much of a letter.
+#: Text of every kind that models write: scripts, parts of words, marks, signs, runs of one letter.
 _ODD_TEXTS = (
     "十 二 月",
     "шестьдесят пять",
@@ -126,17 +126,17 @@ class TextFilterConformance:
     def test_flt_08_an_answer_comes_in_time(self) -> None:
         """A session waits for each call, so one that hangs ends the session."""
         text_filter = self.open()
-        texts = [f"{text} " * 30 for text in self._texts()]
 
-        def run() -> None:
+        def run(tokens: tuple[ASRToken, ...]) -> None:
             with suppress(Exception):  # which other rules find
-                for text in texts:
-                    text_filter.replace(tokens_of(text)[:64], is_last=True)
+                text_filter.replace(tokens, is_last=True)
 
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(self.seconds * len(texts))
-        assert not thread.is_alive(), f"a call took more than {self.seconds} s"
+        for text in self._texts():
+            tokens = tokens_of(f"{text} " * 30)[:64]
+            thread = threading.Thread(target=run, args=(tokens,), daemon=True)
+            thread.start()
+            thread.join(self.seconds)
+            assert not thread.is_alive(), f"a call took more than {self.seconds} s"
 
     def test_flt_09_a_filter_is_closed_twice(self) -> None:
         """`close` may be called again, and `stats` are counters, with or without a model."""
@@ -178,16 +178,16 @@ def _write(
 ) -> int:
     """Append the settled text to *written*; return how many of *tokens* are settled."""
     replacements, count = text_filter.replace(tokens, is_last=is_last)
-    assert isinstance(count, int), f"expected a number of settled tokens, got {count!r}"
+    assert type(count) is int, f"expected a number of settled tokens, got {count!r}"
     assert 0 <= count <= len(tokens), f"{count} of {len(tokens)} tokens are settled"
     assert count == len(tokens) or not is_last, f"{count} of {len(tokens)} are settled at the end"
     end = 0
     for each in replacements:
         assert isinstance(each, Replacement), f"expected a Replacement, got {each!r}"
         is_span = end <= each.start < each.stop <= count
-        assert is_span, f"{each} is no span between {end} and {count}, the settled tokens"
+        assert is_span, f"{each}: expected a span from {end} to {count}, the settled tokens"
         before, after = tokens[each.start].text, each.text
-        assert after.strip(), f"{each} has no text"
+        assert after.strip(), f"{each}: expected text that is not blank"
         assert not ACTIVE.search(after), f"{each} has control characters"
         assert before[:1].isspace() == after[:1].isspace(), f"{before!r} begins unlike {after!r}"
         written += [token.text for token in tokens[end : each.start]]

@@ -23,7 +23,7 @@ def choose_device(name: str) -> Device:
         raise BackendUnavailable(
             "CTranslate2 finds no CUDA device; check nvidia-smi, or leave the option device out"
         )
-    return Device("cuda" if gpus > 0 and kind != "cpu" else "cpu", number or 0)
+    return Device("cuda" if gpus > 0 and kind != "cpu" else "cpu", number)
 
 
 def choose_compute_type(name: str, *, device: str, declared: str | None = None) -> str:

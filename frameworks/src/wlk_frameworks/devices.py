@@ -11,19 +11,19 @@ class Device(NamedTuple):
     """A device by its kind, such as cpu or cuda, and its number among those of its kind."""
 
     kind: str
-    number: int | None = None  #: None unless the option named one
+    number: int = 0
 
 
 def parse_device(name: str, *, gpus: int, framework: str) -> Device:
     """
     Return the device called *name* in the option, of the *gpus* that *framework* finds.
 
-    Raises BackendUnavailable if there are GPUs, but not this one.  That there is none, the caller
-    reports for cuda too, with what helps.
+    Raises BackendUnavailable if there are GPUs, but not this one.  The caller reports a machine
+    without any GPU.
     """
     kind, _, text = name.partition(":")
-    number = int(text) if text else None
-    if number is not None and number >= gpus > 0:
+    number = int(text or 0)
+    if number >= gpus > 0:
         known = ", ".join(f"{kind}:{each}" for each in range(gpus))
         raise BackendUnavailable(
             f"expected one of {known} ({framework} finds {gpus} in all), got device={name}; "

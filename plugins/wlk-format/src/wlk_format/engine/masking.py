@@ -257,7 +257,7 @@ class DigitRuns:
     def _is_phone(self, run: _Run, start: int, end: int) -> bool:
         if all(_NUMERIC.fullmatch(word.core) for word in run.words[start:end]):
             return (start, end) in run.written_phones(self._region)
-        # Part of a longer spoken number is no number of a telephone.
+        # Digits spoken as part of a longer number are not a telephone number.
         is_apart = run.is_edge(start) and run.is_edge(end)
         return is_apart and any(map(self._is_dialled, self._readings(run.words[start:end])))
 

@@ -75,7 +75,7 @@ class Numbers:
         return not word.is_whole and self._vocabulary.may_begin(word.core)
 
     def value(self, word: str) -> str | None:
-        """Return the digits of a whole number that is one word; None if it is no such number."""
+        """Return the digits of a whole number written as one word, None for any other word."""
         if word in self._vocabulary.digits:
             return self._vocabulary.digits[word]
         return _value(self._language, word) if self._vocabulary.is_number(word) else None
@@ -110,7 +110,7 @@ class Numbers:
                 if has_factor and known.factors.isdisjoint(words[:at]):
                     return False
         text = f" {' '.join(words)} "
-        # "half a million", and "a twenty second pause", which is no 22nd one
+        # "half a million"; "a twenty second pause", which lasts twenty seconds and is not the 22nd
         has_ordinal = " the " in text or not known.months.isdisjoint(words)
         return not (" half a " in text or (" second " in text and not has_ordinal))
 

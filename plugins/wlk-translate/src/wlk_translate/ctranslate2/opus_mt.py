@@ -114,11 +114,9 @@ class OpusMT:
             self._translator = ctranslate2.Translator(
                 str(directory),
                 device=device.kind,
-                device_index=device.number or 0,
+                device_index=device.number,
                 compute_type=compute_type,
-                inter_threads=min(
-                    4, worker_count(device.kind, threads)
-                ),  # leave cores to recognition
+                inter_threads=min(4, worker_count(device.kind, threads)),  # leaves cores to speech
                 intra_threads=threads,
             )
         except (RuntimeError, ValueError) as error:

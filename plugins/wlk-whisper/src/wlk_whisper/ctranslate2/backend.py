@@ -85,7 +85,7 @@ def _load_model(
             return WhisperModel(
                 str(directory),
                 device=device.kind,
-                device_index=device.number or 0,
+                device_index=device.number,
                 compute_type=compute_type,
                 cpu_threads=cpu_threads,
                 num_workers=worker_count(device.kind, cpu_threads),

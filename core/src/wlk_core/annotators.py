@@ -110,7 +110,7 @@ class Replacement:
     """
     Text in place of ``tokens[start:stop]``, from the first one's start to the last one's end.
 
-    `text` begins with a space where the first token does, and is neither blank nor has control
+    `text` begins with a space where the first token does.  It is not blank and has no control
     characters.
     """
 
@@ -147,8 +147,8 @@ class AnnotatorSpec(ModelSpec):
     """
     The declaration of an annotator, whose loader is called for each session.
 
-    A translator takes `target_language` and `source_language`, each a language code or None, a text
-    filter `language`, that of tokens without a detected language.
+    A translator takes `target_language` and `source_language`, each a language code or None.  A
+    text filter takes `language`, the language to assume for tokens without a detected one.
     """
 
     kind: AnnotatorKind

@@ -239,16 +239,16 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_options(
-    declared: Sequence[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
+    declared: Sequence[Option], values: Mapping[str, Any], *, scope: Scope | None, owner: str
 ) -> dict[str, Any]:
     """
-    Return the options of *scope* by name, *values* converted and defaults filled in.
+    Return the options of *scope*, None for all, by name, *values* converted and defaults filled in.
 
     Raises OptionError for an unknown name, an option of the other scope or of another policy, or a
     value that the option does not take.
     """
-    known = {option.name: option for option in declared if option.scope == scope}
-    other = {option.name: option for option in declared if option.scope != scope}
+    known = {option.name: option for option in declared if scope in (None, option.scope)}
+    other = {option.name: option for option in declared if option.name not in known}
     for name in values:
         if name in other:
             call = _CALLS[other[name].scope].format(name)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind
     from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.options import Scope
 
 R = TypeVar("R")
 
@@ -242,10 +243,8 @@ class Registry:
         self, kind: str, name: str, model: str | os.PathLike[str] | None, values: dict[str, Any]
     ) -> Any:
         plugin, spec = self._find(kind, name)
-        declared = spec.options
-        if kind != "backend":  # an annotator takes all of its options here
-            declared = [attrs.evolve(option, scope="backend") for option in declared]
-        options = resolve_options(declared, values, scope="backend", owner=spec.name)
+        scope: Scope | None = "backend" if kind == "backend" else None  # annotators take all here
+        options = resolve_options(spec.options, values, scope=scope, owner=spec.name)
         # Loaders take strings only.
         ref: Any = os.fspath(model) if isinstance(model, os.PathLike) else model
         if ref is not None and not (isinstance(ref, str) and ref):

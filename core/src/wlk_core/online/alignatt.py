@@ -36,7 +36,8 @@ class AlignAtt:
     border_frames: int  #: number of frames at the end of the audio that no final token attends to
     #: Frames that attention may jump back; what follows a longer jump is not final.
     rewind_frames: int
-    unsure_border_frames: int = 0  #: instead, from the first word below `sure_probability` on
+    #: Replaces a smaller `border_frames` from the first word below `sure_probability` on.
+    unsure_border_frames: int = 0
     sure_probability: float = 0.0
 
     def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:

@@ -100,7 +100,7 @@ class OnlineStream:
 
     def prepare_flush(self) -> Transcript | None:
         """Decode what a flush would decode, if nothing is due before; see SupportsPreparedFlush."""
-        recognizer: Any = self._recognizer  # whose `prepare_flush` returns words, or None
+        recognizer: Any = self._recognizer  # whose `prepare_flush` returns words
         with self._exclusive_call():
             if self.has_backlog or not hasattr(recognizer, "prepare_flush"):
                 return None
@@ -108,7 +108,7 @@ class OnlineStream:
                 words = recognizer.prepare_flush()
             self._update_stats()
             utterance = Utterance(self._utterance_start, self._fed_time, recognizer.language)
-            return None if words is None else self._transcript.preview(words, utterance)
+            return self._transcript.preview(words, utterance)
 
     @property
     def has_backlog(self) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
 from wlk_core.options import Option
+from wlk_live.config import choose_settings
 from wlk_live.language_choice import checked_language, forced_language, language_arguments
 
 
@@ -50,3 +53,16 @@ def test_several_languages_force_none():
     assert language_arguments("en") == {"language": "en"}
     assert language_arguments(None) == {"language": None}
     assert [forced_language(each) for each in ("en,de", "en", None)] == [None, "en", None]
+
+
+@pytest.mark.parametrize("language", ["en", "en,de"])
+def test_a_flag_for_several_languages_overrides_the_language_of_the_file(
+    language, tmp_path, monkeypatch
+):
+    """Flags take precedence, and `--option languages=` says more than a language does."""
+    monkeypatch.setenv("WLK_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_text(f'language = "{language}"\n')
+    registry = SimpleNamespace(spec=lambda _name: CHOOSES)
+    chosen = choose_settings(registry, backend="toy", pairs=["languages=de,en"])
+
+    assert (chosen.language, chosen.options.stream["languages"]) == (None, "de,en")

@@ -120,7 +120,10 @@ def choose_settings(
     if not is_detected:
         with errors_from(chosen_language.origin):
             code = checked_language(chosen_language.value, spec)
-        if forced_language(code) is None:
+        unset = _Setting()
+        if chosen_language.rank > options.get(OPTION, unset).rank:
+            code = None  # several were chosen with more precedence
+        elif forced_language(code) is None:
             options[OPTION] = attrs.evolve(chosen_language, value=code)
     return Settings(
         spec=spec,
@@ -183,8 +186,8 @@ def set_value(key: str, value: str, registry: Registry) -> Path:
             values = spec.split_options({name: value})
             typed = (values.backend | values.stream)[name]
         else:
-            declared = [attrs.evolve(option, scope="backend") for option in spec.options]
-            typed = resolve_options(declared, {name: value}, scope="backend", owner=spec.name)[name]
+            options = resolve_options(spec.options, {name: value}, scope=None, owner=spec.name)
+            typed = options[name]
         typed = value if typed is None else typed  # keeps "auto": TOML has no null
     elif not value:
         raise OptionError(f"{key} needs a value; remove the line from {path}")

@@ -42,12 +42,13 @@ class FilterChoice:
         """
         config = read_config()
         names = flags.pop("filters")
-        origin = f"{config_path()}, key filters" if configured and not names else None
+        pairs = parse_pairs(flags.pop("filter_pairs"))
+        origin = f"{config_path()}, key filters" if configured and not (names or pairs) else None
         names = (names or config.filters) if configured else names
         names = () if tuple(names) == (_NO_FILTER,) else names
         chosen = {name: dict(config.options.get(name.partition("=")[0], {})) for name in names}
         filters = {name.partition("=")[0]: options for name, options in chosen.items()}
-        for key, value in parse_pairs(flags.pop("filter_pairs")).items():
+        for key, value in pairs.items():
             name, dot, option = key.partition(".")
             if not dot or not option:
                 raise OptionError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -37,5 +38,7 @@ class NamingDiarizer:
         return [self._named(span) for span in self._diarizer.process_iter(is_last)]
 
     def _named(self, span: SpeakerSpan) -> SpeakerSpan:
-        is_numbered = isinstance(span.speaker, int) and 0 <= span.speaker < len(self._names)
-        return attrs.evolve(span, speaker=self._names[int(span.speaker)]) if is_numbered else span
+        speaker: object = span.speaker  # a number of numpy counts too
+        if isinstance(speaker, Integral) and 0 <= int(speaker) < len(self._names):
+            return attrs.evolve(span, speaker=self._names[int(speaker)])
+        return span

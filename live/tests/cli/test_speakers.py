@@ -120,3 +120,10 @@ def test_a_line_on_a_terminal_waits_for_the_name_of_its_speaker(watched):
 def test_a_line_without_a_speaker_is_printed_after_the_longest_delay(watched, event):
     """A failure tells that no speaker will follow."""
     assert written(watched, *SAID, event) == ["", "", "one two\n"]
+
+
+def test_after_a_diarizer_has_failed_no_line_waits(watched):
+    """Its delay is over for the rest of the run."""
+    failure = Failure(BackendError("no memory"), False, 1.0, annotator="diarizer")
+
+    assert written(watched, failure, *SAID) == ["", "", "one two\n"]

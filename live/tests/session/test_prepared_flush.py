@@ -180,6 +180,22 @@ def test_a_mark_in_the_quiet_has_the_words_that_are_shown(open_coded, detector, 
     assert kinds(events, HypothesisChange)[0].transcript == mark.transcript
 
 
+def test_a_mark_does_not_count_the_audio_after_the_prepared_words(open_coded, detector, speech):
+    """The model has not consumed the speech that goes on after a quiet."""
+    session = Session(
+        open_coded(), gate=SilenceGate(detector), encoding="f32le", prepares_flush=True
+    )
+    marks = []
+    for audio in (speech[: 5 * CHUNK], silence(0.3), speech[2 * CHUNK : 4 * CHUNK]):
+        session.feed(audio)
+        session.mark("")
+        marks += kinds(session.feed(b""), Marked)
+    _, quiet, spoken = marks
+
+    assert spoken.stats.audio_seconds > quiet.stats.audio_seconds
+    assert spoken.processed_up_to == quiet.processed_up_to
+
+
 def test_noise_as_loud_as_speech_prepares_nothing(follow, speech):
     """While the detector finds no quiet, every call is one that a session makes anyway."""
     noisy = np.where(speech == 0, np.float32(1e-3), speech)

@@ -371,6 +371,16 @@ def test_what_was_settled_before_a_failure_stays(run, talk):
     assert spoken(tokens_of(events)) == tokens_of(run(talk))
 
 
+def test_a_filter_that_fails_at_the_end_of_a_sentence_holds_no_word_back():
+    """The word that began the next sentence comes out as well."""
+    tokens = words("one. Two three")
+    filters = TextFilters([Filter(lambda _tokens, _is_last: ([], 0))])
+    done = [each for token in tokens for each in filters.push((token,), is_last=False)]
+
+    assert [*done, *filters.push((), is_last=True)] == [*tokens]
+    assert filters.waiting == ()
+
+
 def test_an_engine_that_fails_for_good_leaves_no_word_behind(open_session, speech):
     """The words that waited are committed before the final failure."""
 

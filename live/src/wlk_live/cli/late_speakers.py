@@ -1,9 +1,10 @@
-"""Write lines for somebody who watches, each behind the speaker's name, which comes later."""
+"""Hold back lines on a terminal until their speakers are known."""
 
 from __future__ import annotations
 
 from bisect import insort_right
 from collections import deque
+import math
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ class LateSpeakers:
         elif isinstance(event, SpeakerTurn):
             insort_right(self._spans, event.span, key=attrgetter("start"))
         elif isinstance(event, Failure) and event.annotator == "diarizer":
-            return self._release_all()  # nothing more will become known
+            self._max_delay = -math.inf  # nothing more will become known
+            return self._release_all()
         text = ""
         while self._waiting and self._is_certain(self._waiting[0], event.audio_time):
             text += self._release()

@@ -46,7 +46,7 @@ class LiveView:
         self.screen = sys.stdout  #: taken before what plugins print is redirected
         self.progress: Progress | None = None  #: of recordings that are read as fast as possible
         self.has_late_lines = False  #: whether lines wait for the names of their speakers
-        self._is_over = False  # whether the utterance of the newest words is
+        self._is_over = False  # whether the utterance of the newest words has ended
         self._drawing = threading.RLock()  # held to draw, or to write to the same terminal
         self._is_closed = threading.Event()
         self._redrawing: threading.Thread | None = None

@@ -217,7 +217,8 @@ class Runs:
             layout=self.choice.layout,
             language=self.choice.settings.language,
         )
-        if self.is_live and self.is_viewed and target.path is None and "diarizer" in annotators:
+        is_labelled = "diarizer" in annotators and self.choice.layout.languages != "translation"
+        if self.is_live and self.is_viewed and target.path is None and is_labelled:
             self.view.has_late_lines = True
             labelled = LateSpeakers(form, annotators["diarizer"].max_delay)
             return Output(labelled, TextFile(self.view, None))

@@ -29,6 +29,7 @@ class Preparation:
         self._allowed = _MAX_ALLOWED
         self._received = 0
         self._prepared: int | None = None  # the processor's position when it last prepared a flush
+        self._cost = 0.0  # what that took of the allowance
 
     def is_due(
         self, position: int, received: int, *, quiet: float, quiet_share: float, is_likely: bool
@@ -36,7 +37,8 @@ class Preparation:
         """
         Return whether to decode now, after *quiet* seconds, *quiet_share* of the silence.
 
-        With *is_likely* the quiet is probably an end, and the work counts as useful.
+        With *is_likely* the quiet is probably an end, and the work is done in any case.  The
+        allowance grows with the audio received since the call before.
         """
         seconds = (received - self._received) / SAMPLE_RATE
         self._allowed = min(_MAX_ALLOWED, self._allowed + seconds / _SECONDS_EACH)
@@ -48,10 +50,11 @@ class Preparation:
     def begin(self, position: int) -> None:
         """Count a preparation as in vain until its flush comes."""
         self._prepared = position
-        self._allowed = max(0.0, self._allowed - 1)
+        self._cost = min(1.0, self._allowed)
+        self._allowed -= self._cost
 
     def flush(self, position: int) -> None:
         """Take back that the preparation was in vain, if this flush had one."""
         if self._prepared == position:
-            self._allowed += 1
+            self._allowed += self._cost
         self._prepared = None

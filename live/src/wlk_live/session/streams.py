@@ -84,7 +84,7 @@ def stream(
     samples, gate = _chunk_samples(chunk_seconds, sample_rate), silence_gate(vad)
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
-    _require_loaded(diarizer, *text_filters)
+    _require_loaded(diarizer, text_filters)
     processor = backend.create_processor(language=language, task=task, **options)
     session = Session(
         processor, gate=gate, rate=sample_rate, diarizer=diarizer, text_filters=text_filters
@@ -135,7 +135,7 @@ def astream(
     backend.spec.stream_options(options)
     pieces = aiter(chunks)
     samples = _chunk_samples(chunk_seconds, sample_rate)
-    _require_loaded(diarizer, *text_filters)
+    _require_loaded(diarizer, text_filters)
 
     def open_session(stack: ExitStack) -> Session:
         gate = silence_gate(vad)
@@ -236,8 +236,9 @@ def _steps(driver: Driver) -> Generator[list[Event]]:
         yield events
 
 
-def _require_loaded(diarizer: object, *text_filters: object) -> None:
-    for kind, annotator in (("diarizer", diarizer), *(("text-filter", f) for f in text_filters)):
+def _require_loaded(diarizer: object, text_filters: object) -> None:
+    filters = text_filters if isinstance(text_filters, list | tuple) else [text_filters]
+    for kind, annotator in (("diarizer", diarizer), *(("text-filter", each) for each in filters)):
         if isinstance(annotator, str):
             name = shown(annotator)
             raise OptionError(

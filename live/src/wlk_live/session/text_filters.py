@@ -87,8 +87,9 @@ class _Stage:
             answer = text_filter.replace(shown_tokens, is_last=is_last)
             return _replaced(shown_tokens, answer, is_last=is_last)
 
-        if self._filter is None:
-            return []
+        if self._filter is None:  # it failed when the clause before this token ended
+            self.waiting = ()
+            return list(shown_tokens)
         kind = f"text filter {type(self._filter).__name__}"
         result = call_plugin(kind, self._filter, replace, self._report)
         if result is None:

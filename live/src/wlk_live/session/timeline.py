@@ -97,12 +97,13 @@ class Timeline:
     @property
     def translated_tokens(self) -> list[ASRToken]:
         """The words of all translations so far, each with the speaker of most of its time."""
-        found: list[ASRToken] = []
-        for text in self.translations:
-            whole = ASRToken(text.start, text.end, text.text)
-            (labelled,) = with_speakers([whole], self._spans)
-            found += translated_tokens(text, labelled.speaker)
-        return found
+        wholes = [ASRToken(each.start, each.end, each.text) for each in self.translations]
+        labelled = with_speakers(wholes, self._spans)
+        return [
+            token
+            for text, whole in zip(self.translations, labelled, strict=True)
+            for token in translated_tokens(text, whole.speaker)
+        ]
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -96,6 +96,7 @@ class Worker:
         self._emission = Emission((), 0.0, 0.0)  # the latest
         self._hypothesis = ""  # the text last reported
         self._prepared: Transcript | None = None  # the words of a prepared flush
+        self._prepared_up_to = 0.0  # stream time of their end
         self._is_lagging = False
         self._is_speaking = False  # whether there was speech or a word since the last endpoint
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
@@ -192,8 +193,9 @@ class Worker:
         self.has_called = True
         try:
             self._prepared = processor.prepare_flush()
+            self._prepared_up_to = self._position / SAMPLE_RATE
         except BackendError as error:
-            # Nobody has asked for these words yet; the flush decodes them, with its own retries.
+            # Nobody has asked for these words yet; the flush decodes them, as its next attempt.
             _LOGGER.warning("the end of an utterance could not be decoded in advance: %s", error)
             return
         self._report_hypothesis()
@@ -339,6 +341,7 @@ class Worker:
 
     def _end_utterance(self, sample: int, reason: EndpointReason) -> None:
         self._is_speaking = False
+        self._turn_is_over = None
         self._utterance_text = ""
         self.events.append(Endpoint(sample / SAMPLE_RATE, reason, self._inbox.end))
         self._annotators.end_utterance()
@@ -388,8 +391,8 @@ class Worker:
         waiting = self._filters.waiting
         stable = min([self._emission.stable_up_to, *(token.start for token in waiting[:1])])
         processed = self._emission.processed_up_to
-        if self._prepared is not None:  # all that the processor was given
-            processed = max(processed, self._position / SAMPLE_RATE)
+        if self._prepared is not None:
+            processed = max(processed, self._prepared_up_to)
         marked = Marked(
             name=name,
             transcript=self._transcript,

@@ -1,17 +1,16 @@
-"""Show sentences to a filter as a session does, word by word."""
+"""Make tokens of sentences, and show them to a filter word by word, as a session does."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wlk_conformance.text_filters import filtered
 from wlk_core.plugins import ASRToken
 from wlk_format.engine.text_filter import FormatFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from wlk_core.plugins import TextFilter
 
 MASKS = frozenset(("profanity", "email", "card", "phone"))
 
@@ -36,35 +35,7 @@ def words(text: str) -> list[str]:
     return [first, *(f" {word}" for word in rest)]
 
 
-def shown(text_filter: TextFilter, tokens: Sequence[ASRToken]) -> list[str]:
-    """Return the texts of the tokens that a session would commit."""
-    settled: list[str] = []
-    waiting: tuple[ASRToken, ...] = ()
-    for token in tokens:
-        waiting = take(text_filter, (*waiting, token), settled)
-    if waiting:
-        take(text_filter, waiting, settled, is_last=True)
-    return settled
-
-
-def take(
-    text_filter: TextFilter,
-    tokens: tuple[ASRToken, ...],
-    settled: list[str],
-    *,
-    is_last: bool = False,
-) -> tuple[ASRToken, ...]:
-    """Append the texts that are settled among *tokens*; return the other tokens."""
-    replacements, count = text_filter.replace(tokens, is_last=is_last)
-    at = 0
-    for each in replacements:
-        settled += [*(token.text for token in tokens[at : each.start]), each.text]
-        at = each.stop
-    settled += [token.text for token in tokens[at:count]]
-    return tokens[count:]
-
-
 def formatted(text: str, language: str = "en", **options: object) -> str:
     """Return what a filter makes of *text*."""
     text_filter = FormatFilter(language=language, **options)
-    return "".join(shown(text_filter, tokens_of(words(text))))
+    return "".join(filtered(text_filter, tokens_of(words(text))))

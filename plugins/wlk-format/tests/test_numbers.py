@@ -31,7 +31,7 @@ def test_a_language_without_grammar_is_left_alone(language):
 
 
 def test_a_script_without_spaces_is_left_alone():
-    """Text without spaces is one word, which is no number."""
+    """Text without spaces is one word, which is not a number."""
     assert formatted("二十五人が来た。", "en") == "二十五人が来た。"
 
 

@@ -4,8 +4,9 @@ from itertools import pairwise
 import random
 
 import pytest
-from spoken import MASKS, lines, shown, take, tokens_of, words
+from spoken import MASKS, lines, tokens_of, words
 
+from wlk_conformance.text_filters import filtered
 from wlk_core.plugins import OptionError
 from wlk_core.registry import Registry
 from wlk_format.engine.text_filter import FormatFilter
@@ -34,14 +35,12 @@ def test_a_clause_shown_token_by_token_gives_the_text_of_the_whole():
     filters = {code: FormatFilter(language=code, **EVERYTHING) for code in ("en", "de", "fr", "es")}
     for language, text in SENTENCES[::3]:
         tokens = tokens_of(pieces(text, rng))
-        whole: list[str] = []
-        rest = take(filters[language], tokens, whole, is_last=True)
+        whole = "".join(filtered(filters[language], tokens, at_once=True))
 
-        assert rest == ()
-        assert "".join(shown(filters[language], tokens)) == "".join(whole), tokens
+        assert "".join(filtered(filters[language], tokens)) == whole, tokens
 
 
-def test_words_that_can_be_no_part_of_a_number_are_settled_at_once():
+def test_words_that_cannot_be_part_of_a_number_are_settled_at_once():
     """Only the words wait that a later one could change."""
     text_filter = FormatFilter(language="en")
     counts = [
@@ -65,14 +64,14 @@ def test_the_detected_language_goes_before_the_given_one():
     """A recording can have several languages."""
     text_filter = FormatFilter(language="en")
 
-    assert shown(text_filter, tokens_of(["Twenty", " Euro"], "de")) == ["Twenty", " Euro"]
-    assert shown(text_filter, tokens_of(["Zwanzig", " Euro"], "de")) == ["20", " Euro"]
-    assert shown(text_filter, tokens_of(["Twenty"])) == ["20"]
+    assert filtered(text_filter, tokens_of(["Twenty", " Euro"], "de")) == ["Twenty", " Euro"]
+    assert filtered(text_filter, tokens_of(["Zwanzig", " Euro"], "de")) == ["20", " Euro"]
+    assert filtered(text_filter, tokens_of(["Twenty"])) == ["20"]
 
 
 def test_nothing_is_done_without_a_language():
     """Numbers are written only where their language is known."""
-    assert shown(FormatFilter(), tokens_of(["Twenty", " five."])) == ["Twenty", " five."]
+    assert filtered(FormatFilter(), tokens_of(["Twenty", " five."])) == ["Twenty", " five."]
 
 
 def test_the_filter_is_found_by_its_name():
@@ -82,7 +81,7 @@ def test_the_filter_is_found_by_its_name():
     )
     text = "Twenty sequel shits of jo@example.com."
 
-    assert "".join(shown(text_filter, tokens_of(words(text)))) == "20 SQL ***** of [email]."
+    assert "".join(filtered(text_filter, tokens_of(words(text)))) == "20 SQL ***** of [email]."
 
 
 @pytest.mark.parametrize(

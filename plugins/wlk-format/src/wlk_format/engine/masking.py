@@ -24,27 +24,10 @@ _LABEL = re.compile(r"[\w-]+")
 _HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}")
 _ACCOUNT = re.compile(r"[^\W\d_]+[._+\d][\w.+-]*")  # "jo.smith at example.com", not "us at ..."
 _DOMAINS = frozenset(
-    (
-        *("com", "org", "net", "edu", "gov", "info", "biz", "dev", "app", "io", "ai", "me", "tv"),
-        *("co", "uk", "us", "ca", "au", "nz", "ie", "in", "eu", "de", "at", "ch", "fr", "be", "lu"),
-        *(
-            "nl",
-            "es",
-            "cat",
-            "mx",
-            "ar",
-            "cl",
-            "pt",
-            "br",
-            "it",
-            "pl",
-            "cz",
-            "se",
-            "no",
-            "dk",
-            "fi",
-        ),
-    )
+    """
+    com org net edu gov info biz dev app cat ai ar at au be br ca ch cl co cz de dk es eu fi fr ie
+    in io it lu me mx nl no nz pl pt se tv uk us
+    """.split()  # noqa: SIM905 -- a list would take a line for each
 )
 _DOTS = frozenset(("dot", "punkt", "point", "punto"))
 _JOINTS = _DOTS | {"underscore", "unterstrich", "dash", "minus", "hyphen", "bindestrich", "tiret"}
@@ -52,12 +35,11 @@ _AT = frozenset(("ät", "klammeraffe", "arobase", "arobas", "arroba"))
 _SPOKEN_AT = _AT | {"at"}
 # Before "at", these begin no address: "visit us at example dot com".
 _NO_ACCOUNTS = frozenset(
-    (
-        *("us", "me", "him", "her", "it", "them", "you", "look", "looking", "find", "found"),
-        *("here", "there", "online", "available", "is", "are", "was", "were", "be", "been", "and"),
-        *("website", "site", "page", "shop", "blog", "out", "now", "again", "today", "up", "or"),
-        *("back", "live", "more", "details", "information", "starts", "works", "work", "worked"),
-    )
+    """
+    us me him her it them you look looking find found here there online available is are was were
+    be been and website site page shop blog out now again today up or back live more details
+    information starts works work worked
+    """.split()  # noqa: SIM905 -- as above
 )
 
 _NUMERIC = re.compile(r"\+?\(?\d[\d().,/-]*")

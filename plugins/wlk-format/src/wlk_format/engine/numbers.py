@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"\d")
 _AM_PM = re.compile(r"([ap])\.m", re.IGNORECASE)  # damga reads "am" and "a m"
 _SEVERAL = re.compile(r"\b\d+ \d+\b")
-# French telephone numbers, and French thousands.
-_GROUPED = re.compile(r"\b(?:0\d(?: \d\d){4}|\d{1,3}(?: \d{3})+)\b")
 
 
 class Numbers:
@@ -109,14 +107,14 @@ class Numbers:
                 has_factor = not known.factors.isdisjoint(after)
                 if has_factor and known.factors.isdisjoint(words[:at]):
                     return False
-        text = f" {' '.join(words)} "
         # "half a million"; "a twenty second pause", which lasts twenty seconds and is not the 22nd
-        has_ordinal = " the " in text or not known.months.isdisjoint(words)
-        return not (" half a " in text or (" second " in text and not has_ordinal))
+        has_unit = not known.units.isdisjoint(words)
+        is_ordinal = not (known.definite | known.months).isdisjoint(words)
+        return not (known.vague.search(" ".join(words)) or (has_unit and not is_ordinal))
 
     def _is_sound(self, text: str) -> bool:
         """Return whether no number or range is half words and half digits."""
-        if _SEVERAL.search(_GROUPED.sub("", text) if self._language == "fr" else text):
+        if _SEVERAL.search(self._vocabulary.grouped.sub("", text)):
             return False
         words = text.lower().split()
         return not any(
@@ -142,7 +140,7 @@ def _value(language: str, word: str) -> str | None:
 
 @cache
 def _normalizer(language: str) -> tuple[InverseNormalizer, Lock]:
-    # The grammars are 3 to 6 MB; a lock, because damga says nothing of threads.
+    # The grammars are 3 to 6 MB; locked, because damga does not document thread safety.
     return InverseNormalizer(lang=language), Lock()
 
 

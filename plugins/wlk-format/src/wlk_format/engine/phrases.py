@@ -42,7 +42,7 @@ class Phrases:
         for at, word in reversed(list(enumerate(words))):
             if word.tail:
                 return False
-            # Every suffix counts, because the words before it may be no part of a phrase.
+            # Check every suffix, because earlier words may not belong to a phrase.
             texts = [_key(core) + rest for _, core in _beginnings(word)]
             if any(self._is_prefix(text + each) for text in texts for each in nexts):
                 return True

@@ -153,12 +153,12 @@ class FormatFilter:
 
     @property
     def stats(self) -> WorkCounters:
-        """No work of a model."""
+        """Empty counters: there is no model."""
         return WorkCounters()
 
 
 def _spans(words: Sequence[Word], stages: Sequence[Stage]) -> list[Span]:
-    """Return what the stages replace; words that an earlier one replaces are no more seen."""
+    """Return what to replace; later stages do not see words that an earlier one replaced."""
     found: list[Span] = []
     for stage in stages:
         edges = [0, *(edge for span in found for edge in (span.start, span.stop)), len(words)]

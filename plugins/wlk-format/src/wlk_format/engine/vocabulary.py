@@ -9,6 +9,7 @@ import re
 import attrs
 
 _DATA = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+_NEVER = "(?!)"  # a pattern that matches nothing
 _SEPARATED = re.compile(r"[\s-]+")
 
 
@@ -19,7 +20,7 @@ class Vocabulary:
 
     Attributes:
         digits: the words for zero to nine, and other words for them.
-        numbers: further numerals, whole words; parts of words where `is_compound`.
+        numbers: further numerals, whole words; parts of words where there are `endings`.
         endings: of a compound, such as those of ordinals.
         factors: "hundred" and "thousand", which become zeros.
         scales: "million" and so on, which stay words after digits.
@@ -29,13 +30,16 @@ class Vocabulary:
         conjunctions: words between parts of a number.
         articles: those of `digits` that are also articles.
         capitalised: words that are months only with a capital.
+        units: ordinals that are also units, as in "a twenty second pause".
+        definite: words with which, as with months, those of `units` are ordinals.
+        vague: phrases with which a number is not exact, such as "half a million".
+        grouped: digits with spaces that are one number, such as thousands.
 
     """
 
     digits: dict[str, str]
     numbers: frozenset[str]
     endings: frozenset[str] = frozenset()
-    is_compound: bool = False
     factors: frozenset[str]
     scales: frozenset[str]
     context: frozenset[str]
@@ -45,6 +49,10 @@ class Vocabulary:
     months: frozenset[str]
     articles: frozenset[str] = frozenset()
     capitalised: frozenset[str] = frozenset()
+    units: frozenset[str] = frozenset()
+    definite: frozenset[str] = frozenset()
+    vague: re.Pattern[str]
+    grouped: re.Pattern[str]
     _whole: re.Pattern[str] = attrs.field(init=False)
     _begun: re.Pattern[str] = attrs.field(init=False)
 
@@ -52,7 +60,7 @@ class Vocabulary:
         numerals = {*self.digits, *self.numbers}
         parts = "|".join(sorted(map(re.escape, numerals), key=len, reverse=True))
         endings = "|".join(("", *sorted(self.endings)))
-        inner = f"(?:(?:{parts})(?:und)?)*" if self.is_compound else ""
+        inner = f"(?:(?:{parts})(?:und)?)*" if self.endings else ""
         object.__setattr__(self, "_whole", re.compile(f"{inner}(?:{parts})(?:{endings})"))
         words = numerals | self.context | self.months | self.endings
         begun = {word[:length] for word in words for length in range(1, len(word) + 1)}
@@ -87,7 +95,11 @@ def _plain(word: str) -> str:
 
 
 def _vocabulary(fields: dict[str, str]) -> Vocabulary:
-    """Return a vocabulary of words that are separated by spaces; / separates words for a digit."""
+    """
+    Return a vocabulary of words that are separated by spaces; / separates words for a digit.
+
+    `vague` and `grouped` are regular expressions.
+    """
     digits = {
         word: str(digit)
         for digit, alternatives in enumerate(fields.pop("digits").split())
@@ -95,7 +107,8 @@ def _vocabulary(fields: dict[str, str]) -> Vocabulary:
     }
     return Vocabulary(
         digits=digits,
-        is_compound="endings" in fields,
+        vague=re.compile(fields.pop("vague", _NEVER)),
+        grouped=re.compile(fields.pop("grouped", _NEVER)),
         **{name: frozenset(words.split()) for name, words in fields.items()},
     )
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 import random
 
 import pytest
-from spoken import MASKS, lines, tokens_of, words
+from spoken import MASKS, formatted, lines, tokens_of, words
 
 from wlk_conformance.text_filters import filtered
 from wlk_core.plugins import OptionError
@@ -72,6 +72,14 @@ def test_the_detected_language_goes_before_the_given_one():
 def test_nothing_is_done_without_a_language():
     """Numbers are written only where their language is known."""
     assert filtered(FormatFilter(), tokens_of(["Twenty", " five."])) == ["Twenty", " five."]
+
+
+def test_a_language_is_not_a_path(tmp_path):
+    """A client can choose the language, but not a file of the server."""
+    (tmp_path / "words.txt").write_text("this", encoding="utf-8")
+
+    for language in ("../profanity/en", str(tmp_path / "words")):
+        assert formatted("This is shit.", language, **EVERYTHING) == "This is shit."
 
 
 def test_the_filter_is_found_by_its_name():

@@ -117,8 +117,9 @@ class FormatFilter:
         if digit_masks:
             region = self._region or default_region(language)
             stages.append(DigitRuns(digit_masks, region, numbers))
-        if "profanity" in self._masks and (profanity := _profanity(language)):
-            stages.append(profanity)
+        # A client of a server may choose the language: only known ones become part of a path.
+        if "profanity" in self._masks and language in VOCABULARIES:
+            stages.append(_profanity(language))
         if self._glossary:
             stages.append(self._glossary)
         if self._has_numbers and numbers:
@@ -173,10 +174,8 @@ def _spans(words: Sequence[Word], stages: Sequence[Stage]) -> list[Span]:
 
 
 @cache
-def _profanity(language: str) -> Phrases | None:
+def _profanity(language: str) -> Phrases:
     path = files(__package__) / "profanity" / f"{language}.txt"
-    if not language or not path.is_file():
-        return None
     lines = path.read_text(encoding="utf-8").splitlines()
     phrases = [line for line in lines if line and not line.startswith("#")]
     return Phrases(dict.fromkeys(phrases, ""), lambda spoken, _: _stars(spoken))

@@ -60,6 +60,24 @@ def test_words_keep_their_times():
     assert (replacement.start, replacement.stop, replacement.text, count) == (2, 6, " $25,", 6)
 
 
+@pytest.mark.parametrize(
+    ("spoken", "written"),
+    [
+        ("(twenty five people)", "(25 people)"),
+        ("(sequel experts)", "(SQL experts)"),
+        ("(shit happens)", "(**** happens)"),
+        ("(jo@example.com is his)", "([email] is his)"),
+        ("(call (212) 736-5000)", "(call [phone])"),
+        ("((212) 736-5000 is his)", "([phone] is his)"),
+        ("two one two (seven three six five zero zero one)", "[phone]"),
+        ("+sequel +twenty five", "+SQL +25"),
+    ],
+)
+def test_a_bracket_stays_unless_both_of_its_ends_are_replaced(spoken, written):
+    """The plus goes only with the digits that are masked."""
+    assert formatted(spoken, **EVERYTHING) == written
+
+
 def test_the_detected_language_goes_before_the_given_one():
     """A recording can have several languages."""
     text_filter = FormatFilter(language="en")

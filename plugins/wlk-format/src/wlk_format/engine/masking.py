@@ -47,7 +47,8 @@ _SEPARATORS = re.compile(r"\D")
 _TIMES = {"double": 2, "triple": 3}
 _ZEROS = {"hundred": "00", "thousand": "000"}  # "five thousand", the end of a telephone number
 _PLUS = "plus"
-_SAID = {*_TIMES, *_ZEROS, _PLUS}
+_BEFORE_DIGITS = {*_TIMES, _PLUS}
+_SAID = {*_BEFORE_DIGITS, *_ZEROS}
 # Visa; Mastercard, Diners Club, JCB, Discover, Maestro and UnionPay; American Express.
 _CARD = re.compile(
     r"4\d{12}(?:\d{3}){0,2}|(?:5[1-5]|2[2-7]|3[0689]|35|6[0245])\d{12,17}|3[47]\d{13}"
@@ -216,6 +217,8 @@ class DigitRuns:
 
     def _in_run(self, words: Sequence[Word], start: int, stop: int) -> Iterator[Span]:
         """Yield the masked numbers from left to right."""
+        while stop > start and words[stop - 1].core.lower() in _BEFORE_DIGITS:
+            stop -= 1
         run = _Run(words, start, stop)
         at = start
         while at < stop:
@@ -227,28 +230,38 @@ class DigitRuns:
     def _at(self, run: _Run, at: int) -> Span | None:
         """Return the longest number of the first kind that begins at word *at*."""
         tests = {"card": self._is_card, "phone": self._is_phone, "number": self._is_number}
+        readings = self._readings(run.words[at : min(run.stop, at + _MAX_CARD + 1)])
         for kind, is_kind in tests.items():
-            for end in range(min(run.stop, at + _MAX_CARD + 1), at, -1):
-                if kind in self._kinds and is_kind(run, at, end):
-                    return Span(at, end, f"[{kind}]")
+            for count in range(len(readings), 0, -1):
+                if kind in self._kinds and is_kind(run, at, at + count, readings[count - 1]):
+                    return Span(at, at + count, f"[{kind}]", has_plus=True)
         return None
 
-    def _is_card(self, run: _Run, start: int, end: int) -> bool:
-        return any(map(_is_card, self._readings(run.words[start:end])))
+    def _is_card(self, _run: _Run, _start: int, _end: int, readings: set[str]) -> bool:
+        return any(map(_is_card, readings))
 
-    def _is_phone(self, run: _Run, start: int, end: int) -> bool:
+    def _is_phone(self, run: _Run, start: int, end: int, readings: set[str]) -> bool:
         if all(_NUMERIC.fullmatch(word.core) for word in run.words[start:end]):
             return (start, end) in run.written_phones(self._region)
         # Digits spoken as part of a longer number are not a telephone number.
         is_apart = run.is_edge(start) and run.is_edge(end)
-        return is_apart and any(map(self._is_dialled, self._readings(run.words[start:end])))
+        return is_apart and any(map(self._is_dialled, readings))
 
-    def _is_number(self, run: _Run, start: int, end: int) -> bool:
-        readings = self._readings(run.words[start:end])
+    def _is_number(self, run: _Run, start: int, end: int, readings: set[str]) -> bool:
+        words = run.words[start:end]
+        edges = [(words[0], words[1]), (words[-1], words[-2])] if len(words) > 1 else []
+        if any(self._is_article(word, beside) for word, beside in edges):
+            return False
         return any(len(each.lstrip("+")) >= _MIN_DIGITS for each in readings)
 
-    def _readings(self, words: Sequence[Word]) -> set[str]:
-        """Return the digits of *words*; "forty one" is read as 41 and as 401."""
+    def _is_article(self, word: Word, beside: Word) -> bool:
+        """Return whether *word* is no digit, as in "2024 un": the recognizer writes digits here."""
+        is_written = _NUMERIC.fullmatch(beside.core) is not None
+        return is_written and self._numbers is not None and self._numbers.is_article(word.core)
+
+    def _readings(self, words: Sequence[Word]) -> list[set[str]]:
+        """Return the digits of words[:1], words[:2], ...; "forty one" is read as 41 and as 401."""
+        found: list[set[str]] = []
         readings = {""}
         factor = 1
         for word in words:
@@ -265,7 +278,10 @@ class DigitRuns:
                 units = {f"{each[:-1]}{value}" for each in readings if _is_tens(each, value)}
                 readings = {each + value * factor for each in readings} | units
                 factor = 1
-        return {each for each in readings if len(each) <= _MAX_CARD + 1}
+            # Each "twenty one" would double the readings, most of them longer than any number.
+            readings = {each for each in readings if len(each) <= _MAX_CARD + 1}
+            found.append(readings if factor == 1 else set())  # "double" belongs to the next word
+        return found
 
     def _is_dialled(self, digits: str) -> bool:
         """Return whether spoken *digits* are a valid number with the prefix that one dials."""

@@ -78,6 +78,10 @@ class Numbers:
             return self._vocabulary.digits[word]
         return _value(self._language, word) if self._vocabulary.is_number(word) else None
 
+    def is_article(self, word: str) -> bool:
+        """Return whether *word* is an article, even if it is also a numeral."""
+        return word.lower() in self._vocabulary.articles
+
     def _changes(self, run: Sequence[Word]) -> Iterator[tuple[int, int, str]]:
         before = [_AM_PM.sub(r"\1m", word.core) for word in run]
         if any(_DIGITS.search(core) for core in before) or not self._is_exact(before):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wlk_core.plugins import ASRToken
 
 _PARTS = re.compile(r"(\W*)(.*?)(\W*)", re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^()]+")
 _UNITS = re.compile(r"[%°€$£]+")  # punctuation that belongs to a number
 
 
@@ -52,6 +53,7 @@ class Span:
     start: int
     stop: int
     text: str
+    has_plus: bool = False  #: whether a plus before the first word is replaced too
 
 
 class Stage(Protocol):
@@ -90,8 +92,12 @@ def replacement(words: Sequence[Word], span: Span) -> Replacement:
     first, last = words[span.start], words[span.stop - 1]
     # "am zwanzigsten." becomes "am 20.", with one full stop
     tail = last.tail[1:] if span.text.endswith(".") and last.tail[:1] == "." else last.tail
-    # The brackets and the plus of "+1 (212) 736-5000" go with it.
-    head = first.head.replace("+", "")
-    if ")" not in tail:
-        head = head.replace("(", "")
+    head = first.head.replace("+", "") if span.has_plus else first.head
+    # In "(212) 736-5000", the bracket closes inside the number, so both of its ends go.
+    text = "".join(word.head + word.core + word.tail for word in words[span.start : span.stop])
+    unpaired = _NO_BRACKETS.sub("", text[len(first.head) : len(text) - len(last.tail)])
+    while "()" in unpaired:
+        unpaired = unpaired.replace("()", "")
+    head = head.replace("(", "", unpaired.count(")"))
+    tail = tail.replace(")", "", unpaired.count("("))
     return Replacement(first.start, last.stop, head + span.text + tail)

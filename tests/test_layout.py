@@ -119,12 +119,12 @@ def test_a_plugin_imports_a_framework_in_its_folder_only(folder):
 
 
 def test_each_protocol_has_a_package_with_its_routes():
-    """The package is named as the protocol; what several share is in `fields`."""
+    """The package is named as the protocol; what several share is in two modules."""
     names = {name.removeprefix("protocol.") for name in entry_points(PROTOCOLS)[GROUP]}
     package = package_of(PROTOCOLS)
     entries = {entry.name for entry in package.iterdir() if entry.name != "__pycache__"}
 
-    assert entries == {"__init__.py", "fields.py", "plugin.py", "py.typed", *names}
+    assert entries == {"__init__.py", "fields.py", "plugin.py", "py.typed", "utterance.py", *names}
     for name in names:
         assert (package / name / "routes.py").is_file()
 

@@ -118,8 +118,8 @@ def test_a_message_without_a_header_is_an_error_that_jigasi_can_read(meeting, da
     assert meeting.send(bytes(60) + speech([1]))[0]["type"] == "error"
 
 
-def test_a_participant_for_whom_there_is_no_session_is_reported_once(monkeypatch, meeting):
-    """The others go on, and the participant joins them when a session has ended."""
+def test_participants_without_a_session_are_reported_once(monkeypatch, meeting, caplog):
+    """Whatever their names; the others go on, and they join when a session has ended."""
     meeting.send(payload(speech([1]), "ann"))
     opened = meeting.protocol._info.open_channel
     is_full = True
@@ -131,11 +131,14 @@ def test_a_participant_for_whom_there_is_no_session_is_reported_once(monkeypatch
 
     info = attrs.evolve(meeting.protocol._info, open_channel=open_channel)
     monkeypatch.setattr(meeting.protocol, "_info", info)
-    answers = meeting.send(payload(speech([5]), "bob"), payload(speech([6]), "bob"))
+    refused = [payload(speech([5]), name, "xx") for name in ("bob", "bob", "eve")]
+    answers = meeting.send(*refused)
+    warnings = [record.getMessage() for record in caplog.records]
     is_full = False
-    meeting.send(payload(speech([7]), "bob"), END)
+    meeting.send(payload(speech([7]), "bob", "xx"), END)
 
     assert [each["type"] for each in answers] == ["error"]
+    assert (warnings, len(caplog.records)) == ([], 1)
     assert sorted(final_text(meeting.messages).split()) == ["w1", "w7"]
 
 

@@ -102,14 +102,15 @@ def line():
     media_route, _, follow_route = addresses.routes()
     client = attrs.evolve(media_client(""), route=media_route)
 
-    def follow(query=f"callSid={CALL}"):
+    def follow(query=f"callSid={CALL}", *, key_id="", secret=None):
         opening = follow_route.open(
             Handshake(
                 headers=Headers({}),
                 query=QueryParams(query),
                 subprotocols=[],
-                secret=None,
+                secret=secret,
                 card=lambda _name: CARD,
+                key_id=key_id,
             )
         )
         audio, messages = SessionAudio(opening.options), []
@@ -211,23 +212,17 @@ def test_a_lost_socket_ends_the_call_like_a_stop_in_mid_word(line):
     assert follower.messages[-1]["type"] == "call.ended"
 
 
-@pytest.mark.parametrize(
-    ("chunks", "heard"),
-    [
-        ([1, 3, 2, 4], "w1 w2 w3 w4"),
-        ([4, 5, 5, 6, 4], "w4 w5 w6"),
-        ([1, *range(3, 14)], "w1 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13"),
-        ([1, 3], "w1 w3"),
-    ],
-    ids=["out of order", "twice", "one never comes", "the last ones wait"],
-)
-def test_media_is_heard_in_the_order_of_its_numbers(line, chunks, heard):
-    """A chunk that has not come holds back ten others, or those before the stop."""
+def test_a_payload_that_cannot_be_read_does_not_keep_the_call_from_ending(line):
+    """Media is appended as it comes, whatever its numbers: nothing is left for the stop."""
     session, follow = line
     follower = follow()
-    send(session, START, *(media(said([number]), number) for number in chunks), STOP)
+    send(session, START, media(said([1]), 1))
+    send(session, {"event": "media", "media": {"payload": "?", "chunk": "3"}}, STOP)
 
-    assert final_text(follower.messages) == heard
+    kinds = [message["type"] for message in follower.messages]
+    assert kinds.count("call.error") == 1
+    assert kinds[-2:] == ["call.final", "call.ended"]
+    assert session.audio.is_over
 
 
 def test_an_hour_without_media_costs_one_gap(line):
@@ -255,10 +250,10 @@ def test_an_hour_without_media_costs_one_gap(line):
         ({"event": "media", "media": {"payload": "?"}}, "the payload in base64"),
         ({"event": "media", "media": {"payload": 1}}, "got `int`"),
         ({"event": "media", "media": {"payload": "", "track": "third"}}, "inbound or outbound"),
-        ({"event": "media", "media": {"payload": "", "chunk": "-1"}}, "chunk as a whole number"),
+        ({"event": "media", "media": {"payload": "", "timestamp": "-1"}}, "got '-1'"),
         (
             {"event": "media", "media": {"payload": "", "timestamp": "9" * 12}},
-            "at most 86400000",
+            "as at most 8 digits",
         ),
         ({"event": "media"}, "got 'media'"),
         ({"event": "hello"}, "got 'hello'"),
@@ -329,14 +324,98 @@ def test_a_failed_engine_is_reported_once_and_ends_the_call(line):
 
 
 def test_a_call_whose_session_was_dropped_is_forgotten_when_another_begins(line):
-    """Its followers are not left waiting."""
+    """Its followers are not left waiting, and its own end, which comes later, changes nothing."""
     session, follow = line
     follower = follow()
     send(session, START)
     session.audio.close()
     follow.begin_another()
+    session.shut_down()
 
     assert follower.audio.is_over
+
+
+def test_a_track_without_a_place_is_reported_once_and_joins_when_there_is_one(line, monkeypatch):
+    """Another session may end during the call; errors are not kept for later followers."""
+    session, follow = line
+    follower = follow()
+    opened = session.protocol._info.open_channel
+    is_full = True
+
+    def open_channel(options, handle):
+        if is_full:
+            raise RequestError("the limit of 1 sessions is reached", code="server_overloaded")
+        return opened(options, handle)
+
+    info = attrs.evolve(session.protocol._info, open_channel=open_channel)
+    monkeypatch.setattr(session.protocol, "_info", info)
+    send(session, START, media(said([1]), timestamp=0))
+    send(session, *(media(said([5]), timestamp=100 * n, track="outbound") for n in range(3)))
+    is_full = False
+    send(session, media(said([6, *[None] * 9]), timestamp=300, track="outbound"))
+    later = [message["type"] for message in follow().messages]
+    send(session, STOP)
+
+    assert [each["type"] for each in follower.messages].count("call.error") == 1
+    assert later == ["call.started", "call.final"]
+    finals = [each for each in follower.messages if each["type"] == "call.final"]
+    assert {(each["text"], each["start"]) for each in finals} == {("w1", 0.0), ("w6", 0.3)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({}, "wrong_order"),
+        ({"callSid": "C" * 101}, "invalid_value"),
+        ({"customParameters": {"a": "b" * 16_000}}, "invalid_value"),
+    ],
+    ids=["another start", "long name", "long parameters"],
+)
+def test_a_start_is_bounded_and_comes_once(line, changed, code):
+    """Its fields are kept for followers, and its name is in each message."""
+    session, follow = line
+    follower, of_all = follow(), follow("")
+    if not changed:
+        send(session, START)
+    send(session, {**START, "start": {**START["start"], **changed}}, media(said([1])), STOP)
+
+    (error,) = (each["error"] for each in of_all.messages if each["type"] == "call.error")
+    assert error["code"] == code
+    assert final_text(follower.messages) == ("" if changed else "w1")
+    assert max(len(json.dumps(each)) for each in of_all.messages) < 500
+
+
+def test_media_without_words_sends_followers_nothing(line, monkeypatch):
+    """It comes fifty times a second, for each call."""
+    session, follow = line
+    follower, sends = follow(), []
+    send(session, START)
+    monkeypatch.setattr(follower.protocol, "info", attrs.evolve(follower.protocol.info, send=sends))
+    send(session, media(said([None])))
+
+    assert sends == []
+
+
+def test_followers_that_left_are_forgotten_when_another_comes(line):
+    """Although no call says anything meanwhile."""
+    _, follow = line
+    for _ in range(3):
+        follow().audio.close()
+    last = follow()
+
+    assert last.protocol._calls._followers == [last.protocol]
+
+
+def test_a_follower_needs_the_key_of_the_call(line):
+    """Keys are of different customers; a browser has a client secret, and sees no calls."""
+    session, follow = line
+    other = follow("", key_id="1f2e3d4c")
+    send(session, START, media(said([1])), STOP)
+    with pytest.raises(RequestError, match="a client secret cannot follow calls") as caught:
+        follow(secret={})
+
+    assert other.messages == []
+    assert caught.value.status == 403
 
 
 def test_a_follower_only_reads(line):

@@ -59,7 +59,7 @@ def open_session(card, open_stream, monkeypatch):
         stream.after_step = after_step
         return stream
 
-    def open_session(*, open_stream=open_at_once, is_resumable=False, **calls):
+    def open_session(*, open_stream=open_at_once, opening=None, is_resumable=False, **calls):
         service = SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream)
         service.blocking_work = BlockingWork()
         return ClientSession(
@@ -69,6 +69,7 @@ def open_session(card, open_stream, monkeypatch):
                 card=card,
                 options=default_config(card).stream_options(),
                 is_resumable=is_resumable,
+                **(opening or {}),
             ),
             protocol="realtime",
             key_id="",

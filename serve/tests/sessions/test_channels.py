@@ -96,7 +96,7 @@ class Socket:
 def serve(card, open_stream, streams):
     """Return a function that serves a client until it has left; it returns the counts."""
 
-    def serve(socket, *, max_sessions=2, has_readers=False):
+    def serve(socket, *, max_sessions=2, has_readers=False, check_load=lambda: None):
         limits = Limits(max_sessions=max_sessions)
         running = RunningSessions(limits)
         handlers = []
@@ -112,7 +112,7 @@ def serve(card, open_stream, streams):
             metrics=Metrics(),
             open_stream=open_one,
             blocking_work=BlockingWork(),
-            check_load=lambda: None,
+            check_load=check_load,
         )
         opening = Opening(
             make=TwoChannels, card=card, options=StreamOptions(), has_readers=has_readers
@@ -151,6 +151,21 @@ def test_a_client_with_more_channels_than_are_left_is_refused(serve):
 
     assert (socket.refusal.status_code, counts) == (503, [0])
     assert b"the limit of 1 sessions is reached" in socket.refusal.body
+
+
+def test_a_client_with_more_channels_than_the_engine_can_serve_is_refused(serve):
+    """A further channel is as much work as another session."""
+    checks = []
+
+    def check_load():
+        checks.append(1)
+        if len(checks) > 1:
+            raise RequestError("the running sessions are 2 s late", status=503)
+
+    socket = Socket(leaves=True)
+    counts = serve(socket, check_load=check_load)
+
+    assert (socket.refusal.status_code, counts) == (503, [0])
 
 
 def test_a_session_with_readers_is_completed_after_its_socket_is_lost(serve, streams):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
 from wlk_serve.sessions.messages import RESUME_SECONDS
+
+from .conftest import APPEND
 
 THIRD = RESUME_SECONDS / 3
 LOST = 1006  # the close code of a socket without a close frame
@@ -99,8 +102,36 @@ def test_a_process_that_was_frozen_reads_what_came_before_it_calls_a_client_idle
         ended.append(session.audio.is_ended)
 
     assert ended == [False, True]
-    assert [kind for kind, _ in queue._messages] == ["session.created", "wlk.cut"]
+    assert [kind for kind, _ in [*queue._first, *queue._messages]] == ["session.created", "wlk.cut"]
     assert session.close_reason == "idle for 600 s"
+
+
+def test_a_client_that_only_reads_is_never_idle(open_session, clock):
+    """Nothing may be said for an hour."""
+    session = open_session(opening={"only_reads": True})
+    session.begin()
+    clock.advance(3600)
+
+    assert not session.audio.is_ended
+
+
+def test_the_last_words_for_other_readers_have_a_time_limit(
+    open_session, streams, clock, closed, caplog
+):
+    """Otherwise a stream that never ends would keep the session after its client has left."""
+    session = open_session(
+        opening={"has_readers": True}, on_closed=lambda: closed.append(clock.now)
+    )
+    queue = session.begin()
+    asyncio.run(session.receive(queue, APPEND))
+    session.detach(queue, LOST)
+    session.close_unless_waiting()
+    clock.advance(899)
+    waiting = (closed == [], streams[0].calls[-1])
+    clock.advance(1)
+
+    assert (waiting, closed) == ((True, ("end_audio",)), [900])
+    assert "not decoded in 900 s" in caplog.text
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):

@@ -94,6 +94,22 @@ def test_a_client_that_is_too_slow_is_closed(run, monkeypatch, caplog, messages,
     assert [record.getMessage().split()[-1] for record in caplog.records] == ["end=1013"]
 
 
+def test_the_first_messages_of_a_session_may_be_many(open_session, monkeypatch):
+    """They tell what was said before the client came; the limits are for slow clients."""
+    monkeypatch.setattr(messages, "_MAX_MESSAGES", 4)
+
+    async def run():
+        session = open_session()
+        said = [{"type": "said", "number": number} for number in range(9)]
+        monkeypatch.setattr(session._protocol, "begin", lambda: said)
+        queue = session.begin()
+        session.close()
+        queue.close()
+        return queue
+
+    assert drained(asyncio.run(run())) == [*range(9)]
+
+
 def test_a_session_with_a_token_waits_after_its_client_was_too_slow(run):
     """It can be resumed, because no message was lost."""
     assert run(Socket(sends=0, messages=1), is_resumable=True)

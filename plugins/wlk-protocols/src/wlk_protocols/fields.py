@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from wlk_serve.protocols import GateParameters, RequestError
+from wlk_serve.protocols import GateParameters, RequestError, header_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from starlette.requests import HTTPConnection
 
     from wlk_serve.protocols import Handshake, Message, ModelCard
 
@@ -30,6 +32,11 @@ def language_of(card: ModelCard, text: str) -> str | None:
     if text.lower() in _DETECTED:
         return None
     return card.check_language(text) or card.language
+
+
+def path_keys(connection: HTTPConnection) -> list[str]:
+    """Return the keys of a client, of which one may be the part "{key}" of the address."""
+    return [*header_keys(connection.headers), connection.path_params["key"]]
 
 
 def chosen_subprotocol(handshake: Handshake) -> str | None:

@@ -52,8 +52,7 @@ class SessionInfo:
             the given function instead of the protocol's `handle`.  It is counted as a session of
             its own: raises RequestError if the server is full.  The protocol ends it.
         send: sends messages that answer neither the client nor an event, such as news of another
-            session; call it in the event loop.  Even no message shows that the client is served:
-            it is not closed for being idle.
+            session, and closes a session whose audio has ended; call it in the event loop.
 
     """
 
@@ -109,6 +108,7 @@ class Handshake:
         query: the fields of the query.
         subprotocols: those that the client offers.
         secret: the configuration in its client secret; None without one.
+        key_id: identifies its key; "" if the server needs none.
         card: returns the card of a model by name, the default model's for None; raises RequestError
             if the model is not served.
 
@@ -119,10 +119,15 @@ class Handshake:
     subprotocols: Sequence[str]
     secret: dict[str, Any] | None
     card: Callable[[object], ModelCard]
+    key_id: str = ""
 
     @classmethod
     def of(
-        cls, connection: HTTPConnection, card: ModelCard, secret: dict[str, Any] | None = None
+        cls,
+        connection: HTTPConnection,
+        card: ModelCard,
+        secret: dict[str, Any] | None = None,
+        key_id: str = "",
     ) -> Self:
         """Return the handshake of *connection* with a server that serves *card*."""
         return cls(
@@ -131,6 +136,7 @@ class Handshake:
             subprotocols=connection.scope.get("subprotocols", ()),
             secret=secret,
             card=card.named,
+            key_id=key_id,
         )
 
 
@@ -147,6 +153,7 @@ class Opening:
         is_resumable: whether a client that lost its socket may resume the session.  Messages are
             then numbered and acknowledged, see docs/serve.md.
         has_readers: whether others read the words: they are completed after the socket is lost.
+        only_reads: whether the client sends nothing: it is then never idle.
 
     """
 
@@ -156,6 +163,7 @@ class Opening:
     subprotocol: str | None = None
     is_resumable: bool = False
     has_readers: bool = False
+    only_reads: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wlk_serve.protocols.audio import SegmentEnd
     from wlk_serve.protocols.options import StreamOptions
     from wlk_serve.protocols.routes import HandleEvent, Message, Opening
+    from wlk_serve.sessions.messages import Encoded
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ _MAX_WAITING_SECONDS = 400.0
 _OPENING_SECONDS = 0.25
 #: The type of a message that a socket receives when its client only reads from now on.
 END_OF_AUDIO = "wlk.end_of_audio"
+# For the last words after the socket is lost: more than the decoding of the largest backlog takes.
+_COMPLETION_SECONDS = 900.0
 _FROZEN_SECONDS = 1.0  # for reading what arrived while the process was frozen
 
 
@@ -75,7 +78,7 @@ class _Channel:
     streams: list[ServedStream] = attrs.field(factory=list)  # those that may have a backlog
 
     def end(self) -> None:
-        """Do nothing: the session, which ends the audio of all channels, is counted too."""
+        """Do nothing: the session ends its channels, and is counted itself."""
 
     def close(self) -> None:
         """Do nothing, as `end`."""
@@ -119,6 +122,7 @@ class ClientSession:
         self.close_code = DONE
         self.close_reason = ""  #: why the server ends the session, for the client and the log
         self._has_readers = opening.has_readers
+        self._only_reads = opening.only_reads
         self._is_defective = False  # whether the protocol raised an error that is not its client's
         token = secrets.token_urlsafe(18) if opening.is_resumable else None
         info = SessionInfo(
@@ -178,8 +182,7 @@ class ClientSession:
         return channel.audio
 
     def _send(self, messages: Iterable[Message]) -> None:
-        """Send messages that answer neither the client nor an event; they show it is served."""
-        self._last_message = self._loop.time()
+        """Send messages that answer neither the client nor an event."""
         self._put(messages)
         self._stop_if_over()
 
@@ -193,10 +196,12 @@ class ClientSession:
 
     def begin(self) -> SendQueue:
         """Attach the first socket; return its queue."""
-        queue = self._queue = SendQueue(self._replaceable)
+        first: list[Encoded] = []  # of any length; the log numbers only later messages
         with self._answering():
-            queue.put(map(encode, self._protocol.begin()))  # the log numbers only later messages
-        return queue
+            first.extend(map(encode, self._protocol.begin()))
+        self._queue = SendQueue(self._replaceable, first)
+        self._stop_if_over()
+        return self._queue
 
     def resume(self, last: int) -> SendQueue:
         """
@@ -241,6 +246,8 @@ class ClientSession:
             self._outcome += f" ({self.close_reason})"
         if self._has_readers:
             self._finish()
+            if self._on_closed is not None:
+                self._resume_timer = self._loop.call_later(_COMPLETION_SECONDS, self._give_up)
             return own_code
         self._rewind()
         if self.log is None or code in _DELIBERATE:
@@ -257,6 +264,10 @@ class ClientSession:
     def _expire(self) -> None:
         # After a freeze, this overdue timer runs before a resume that arrived in time is read.
         self._resume_timer = self._loop.call_later(_FROZEN_SECONDS, self.close)
+
+    def _give_up(self) -> None:
+        _LOGGER.warning("dropped words that were not decoded in %g s", _COMPLETION_SECONDS)
+        self.close()
 
     async def read(self, socket: MessageSource, queue: SendQueue) -> int:
         """Apply the messages of the *socket* of *queue*; return the client's close code."""
@@ -363,6 +374,8 @@ class ClientSession:
         self._finish("the server restarts")
 
     def _check_idle(self) -> None:
+        if self._only_reads:
+            return
         now = self._loop.time()
         left = self._last_message + self._idle_seconds - now
         if now - self._idle_timer.when() > _FROZEN_SECONDS:
@@ -376,8 +389,7 @@ class ClientSession:
 
     def close_unless_waiting(self) -> None:
         """Close the session unless a socket is attached or can still attach."""
-        is_draining = self._has_readers and self._is_ended
-        if self._queue is None and self._resume_timer is None and not is_draining:
+        if self._queue is None and self._resume_timer is None:
             self.close()
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class SessionSockets:
         try:
             with contained():
                 key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
-                opening = route.open(Handshake.of(socket, self._service.card, secret))
+                opening = route.open(Handshake.of(socket, self._service.card, secret, key_id))
                 session = (
                     None
                     if isinstance(opening, Resumption)
@@ -101,13 +101,13 @@ class SessionSockets:
 
         def occupy(running: Running) -> None:
             self._sessions.check(key_id)
+            self._service.check_load()
             counted.enter_context(self._sessions.entered(running, key_id))
 
         def forget() -> None:
             if session.log is not None:
                 self._resumable.pop(session.log.token, None)
 
-        self._service.check_load()
         try:
             session = ClientSession(
                 self._service,

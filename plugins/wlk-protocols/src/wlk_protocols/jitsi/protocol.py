@@ -16,14 +16,14 @@ import uuid
 
 import attrs
 
-from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange
+from wlk_live.session import Failure
 from wlk_protocols.fields import language_of
+from wlk_protocols.utterance import Utterance, text_of
 from wlk_serve.protocols import RequestError, as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
-    from wlk_core.tokens import ASRToken
     from wlk_live.session import Event
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
 
@@ -44,9 +44,8 @@ class _Participant:
     audio: SessionAudio
     until: float = 0.0  # the time of the meeting at which the audio received ends
     is_quiet: bool = False  # the utterance was ended, because no audio came
-    words: list[ASRToken] = attrs.field(factory=list)
-    shown: str = ""
-    utterance: str = ""  # its id; a new one begins with the next text
+    utterance: Utterance = attrs.field(factory=Utterance)
+    id: str = ""  # of the utterance; a new one begins with the next text
     began: int = 0  # in milliseconds since the epoch
 
 
@@ -68,7 +67,7 @@ class JitsiProtocol:
         self._clock = clock
         self._participants: dict[str, _Participant] = {}
         self._now = 0.0  # the time of the meeting
-        self._refused: set[str] = set()  # participants for whom the server has no session
+        self._is_full = False  # a participant was refused, and none was admitted since
 
     def begin(self) -> list[Message]:
         """Return nothing: skynet sends no message before the first result."""
@@ -93,9 +92,9 @@ class JitsiProtocol:
         try:
             participant = self._participant(name, language)
         except RequestError:
-            if name in self._refused:
+            if self._is_full:
                 return []  # was reported, and another session may end while they speak
-            self._refused.add(name)
+            self._is_full = True
             raise
         self._append(participant, data[_HEADER_BYTES:])
         return []
@@ -119,12 +118,11 @@ class JitsiProtocol:
         """Return a participant; a new one gets a channel, whose language is that of the header."""
         if name in self._participants:
             return self._participants[name]
-        options = attrs.evolve(self._audio.options, language=self._language(name, language))
+        audio = self._audio
         if self._participants:
-            audio = self._info.open_channel(options, partial(self._handle, name))
-        else:
-            audio = self._audio
-            audio.change(options)
+            audio = self._info.open_channel(audio.options, partial(self._handle, name))
+        self._is_full = False
+        audio.change(attrs.evolve(audio.options, language=self._language(name, language)))
         found = self._participants[name] = _Participant(name=name, audio=audio, until=self._now)
         return found
 
@@ -154,32 +152,16 @@ class JitsiProtocol:
 
     def _handle(self, name: str, event: Event | SegmentEnd) -> Iterator[Message]:
         participant = self._participants[name]
-        match event:
-            case Commit(tokens=tokens):
-                participant.words += tokens
-                yield from self._interim(participant, ())
-            case HypothesisChange(transcript=transcript):
-                yield from self._interim(participant, transcript.tokens)
-            case Endpoint() if participant.words:
-                text = _text(participant.words)
-                yield self._result(participant, "final", text)
-                participant.words, participant.shown, participant.utterance = [], "", ""
-            case Failure(is_final=True):
-                yield from self.refuse(as_request_error(event.error))
-
-    def _interim(
-        self, participant: _Participant, hypothesis: Sequence[ASRToken]
-    ) -> Iterator[Message]:
-        text = _text([*participant.words, *hypothesis])
-        if text and text != participant.shown:
-            participant.shown = text
-            yield self._result(participant, "interim", text)
-
-    def _result(self, participant: _Participant, kind: str, text: str) -> Message:
-        if not participant.utterance:
-            participant.utterance = str(uuid.uuid4())
-            participant.began = round(self._clock() * 1000)
-        return self._message(participant.name, kind, text, participant)
+        if isinstance(event, Failure) and event.is_final:
+            yield from self.refuse(as_request_error(event.error))
+        if (heard := participant.utterance.apply(event)) is not None:
+            kind, tokens = heard
+            if not participant.id:
+                participant.id = str(uuid.uuid4())
+                participant.began = round(self._clock() * 1000)
+            yield self._message(name, kind, text_of(tokens), participant)
+            if kind == "final":
+                participant.id = ""
 
     def _message(
         self,
@@ -190,7 +172,7 @@ class JitsiProtocol:
         **fields: object,
     ) -> Message:
         return {
-            "id": str(uuid.uuid4()) if participant is None else participant.utterance,
+            "id": str(uuid.uuid4()) if participant is None else participant.id,
             "participant_id": name,
             "ts": round(self._clock() * 1000) if participant is None else participant.began,
             "text": text,
@@ -199,7 +181,3 @@ class JitsiProtocol:
             "variance": _FINAL_VARIANCE if kind == "final" else _INTERIM_VARIANCE,
             **fields,
         }
-
-
-def _text(tokens: Sequence[ASRToken]) -> str:
-    return "".join(token.text for token in tokens).strip()

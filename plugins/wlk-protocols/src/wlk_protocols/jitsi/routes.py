@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_protocols.fields import path_keys
 from wlk_protocols.jitsi.protocol import JitsiProtocol
-from wlk_serve.protocols import Opening, SocketRoute, StreamOptions, header_keys
+from wlk_serve.protocols import Opening, SocketRoute, StreamOptions
 
 if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection
-
     from wlk_serve.protocols import Handshake
 
 _ADDRESS = "/streaming-whisper/ws"
-
-
-def _keys(connection: HTTPConnection) -> list[str]:
-    return [*header_keys(connection.headers), connection.path_params["key"]]
 
 
 def _open(handshake: Handshake) -> Opening:
@@ -35,5 +30,5 @@ def routes() -> list[SocketRoute]:
     meeting, with_key = f"{_ADDRESS}/{{meeting}}", f"{_ADDRESS}/{{key}}/{{meeting}}"
     return [
         SocketRoute(protocol="jitsi", path=meeting, open=_open),
-        SocketRoute(protocol="jitsi", path=with_key, open=_open, keys=_keys),
+        SocketRoute(protocol="jitsi", path=with_key, open=_open, keys=path_keys),
     ]

@@ -10,7 +10,7 @@ import attrs
 from wlk_serve.protocols import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Sequence
 
     from wlk_live.session import Event
     from wlk_serve.protocols import Message, SegmentEnd, SessionAudio, SessionInfo
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 INTERIM, FINAL, STARTED, ENDED, ERROR = (
     f"call.{kind}" for kind in ("interim", "final", "started", "ended", "error")
 )
-_MAX_KEPT = 1000  # messages of a call for those who follow it later; an hour has some hundreds
+# What those who follow a call later get, and how many messages; an hour has some hundreds.
+_KEPT, _MAX_KEPT = {STARTED, FINAL}, 1000
 
 
 class MediaStream(Protocol):
@@ -38,7 +39,7 @@ class Call:
 
 
 class Calls:
-    """The running calls of a server, by their `callSid`, and their followers; a plain object."""
+    """The running calls of one client of the server, by their `callSid`, and their followers."""
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
@@ -51,20 +52,22 @@ class Calls:
                 self.end(sid, old)
         self._calls.setdefault(call_sid, Call()).streams.append(stream)
 
-    def publish(self, call_sid: str, messages: Iterable[Message]) -> None:
-        """Send *messages* to the followers of a call; without any, they still stay connected."""
-        messages = [*messages]
+    def publish(self, call_sid: str, messages: Sequence[Message]) -> None:
+        """Send *messages* to the followers of a call."""
+        if not messages:  # as of most media
+            return
         call = self._calls.get(call_sid)
         if call is not None:
-            call.kept += [each for each in messages if each["type"] != INTERIM]
-        self._followers = [each for each in self._followers if not each.is_over]
+            call.kept += [each for each in messages if each["type"] in _KEPT]
         for follower in self._followers:
             if follower.call_sid in {None, call_sid}:
                 follower.info.send(messages)
 
     def end(self, call_sid: str, stream: MediaStream) -> None:
-        """Remove a media stream of a call; the last one ends its followers."""
-        call = self._calls[call_sid]
+        """Remove a media stream of a call, if it is there; the last one ends its followers."""
+        call = self._calls.get(call_sid)
+        if call is None or stream not in call.streams:
+            return
         call.streams.remove(stream)
         if not call.streams:
             del self._calls[call_sid]
@@ -74,7 +77,7 @@ class Calls:
 
     def follow(self, follower: FollowerProtocol) -> list[Message]:
         """Add a follower; return what it has missed of the calls that it follows."""
-        self._followers.append(follower)
+        self._followers = [*(each for each in self._followers if not each.is_over), follower]
         followed = (call for sid, call in self._calls.items() if follower.call_sid in {None, sid})
         return [message for call in followed for message in call.kept]
 

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
-from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange
+from wlk_live.records import span_record
+from wlk_live.session import Failure
 from wlk_protocols.fields import check_terms, decoded, keyterms_of, language_of
-from wlk_protocols.twilio.calls import ENDED, ERROR, FINAL, INTERIM, STARTED
+from wlk_protocols.twilio.calls import ENDED, ERROR, INTERIM, STARTED
+from wlk_protocols.utterance import Utterance, text_of
 from wlk_serve.protocols import RequestError, SegmentEnd, as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
     from wlk_live.session import Event
@@ -31,9 +33,9 @@ TRACKS = ("inbound", "outbound")  # what the caller says, and what the caller he
 _FORMAT = ("audio/x-mulaw", 8000, 1)  # encoding, samples per second, channels: the only one
 # Timestamps in milliseconds wander by a few; a device that is lost, or a held call, leaves more.
 _GAP_SECONDS = 0.25
-_MAX_SECONDS = 24 * 3600.0  # of a call, as Twilio's
-_MAX_HELD = 10  # chunks of 20 ms that wait for an earlier one
-_MAX_DIGITS = 15
+_MAX_DIGITS = 8  # of a timestamp: a day, the longest call of Twilio, has 86,400,000 ms
+# Characters: Twilio's names have 34, and are in each message; all keyterms may have 10,000.
+_MAX_SID, _MAX_PARAMETERS = 100, 16_000
 
 
 class _Start(msgspec.Struct, rename="camel"):
@@ -45,7 +47,6 @@ class _Start(msgspec.Struct, rename="camel"):
 class _Media(msgspec.Struct):
     payload: str
     track: str = "inbound"
-    chunk: str | int = ""
     timestamp: str | int = ""
 
 
@@ -58,14 +59,11 @@ class _Event(msgspec.Struct, rename="camel"):
 
 @attrs.define(eq=False, kw_only=True)
 class _Track:
-    """One direction of the call: its audio, and the words of its current utterance."""
+    """One direction of the call: its audio, and its current utterance."""
 
     name: str
     audio: SessionAudio
-    next_chunk: int | None = None
-    held: dict[int, _Media] = attrs.field(factory=dict)  # chunks after one that is missing
-    words: list[ASRToken] = attrs.field(factory=list)
-    shown: str = ""  # the text of the last interim message
+    utterance: Utterance = attrs.field(factory=Utterance)
 
 
 class TwilioProtocol:
@@ -76,8 +74,7 @@ class TwilioProtocol:
     audio, marks and `clear` from a server; with *answers*, they are also sent over this socket.
     A start that is missing or late loses no words: it only names the call.
 
-    Media is put in the order of its chunk numbers.  What does not come leaves a gap, so that times
-    stay those of the call.
+    Media that does not come leaves a gap, so that times stay those of the call.
     """
 
     replaceable: ClassVar[Collection[str | None]] = {INTERIM}
@@ -92,7 +89,8 @@ class TwilioProtocol:
         self._call_sid = self._stream_sid = ""
         self._tracks: dict[str, _Track] = {}
         self._is_ended = False  # everything was published
-        self._is_refused = False  # the start asked for what this server does not have
+        self._is_started = False
+        self._is_full = False  # the other track was refused
         calls.begin(self._call_sid, self)
 
     @property
@@ -110,9 +108,8 @@ class TwilioProtocol:
         return self._published(self._apply(decoded(data, _Event)))
 
     def refuse(self, error: RequestError) -> list[Message]:
-        """Report an error to the followers; end a stream that was started wrongly."""
-        message = self._message(ERROR, error=error.record())
-        return self._published([message, *(self._end() if self._is_refused else ())])
+        """Report an error to the followers, and the end if it ended the stream."""
+        return self._published([self._message(ERROR, error=error.record()), *self._ended()])
 
     def handle(self, event: Event | SegmentEnd) -> list[Message]:
         """Apply an event of the first track."""
@@ -120,18 +117,28 @@ class TwilioProtocol:
 
     def end(self) -> list[Message]:
         """End the audio of all tracks; may be called again."""
-        return self._published(self._end())
+        self._end_audio()
+        return self._published(self._ended())
 
     def _apply(self, event: _Event) -> Iterator[Message]:
         if self._audio.is_ended:
             return
         match event.event:
+            case "start" if self._is_started:
+                raise RequestError("expected one start, got another", code="wrong_order")
             case "start":
-                yield from self._start(event.stream_sid, event.start or _Start())
+                self._is_started = True
+                try:
+                    yield self._start(event.stream_sid, event.start or _Start())
+                except RequestError:  # the words would be wrong throughout
+                    self._end_audio()
+                    raise
             case "media" if event.media is not None:
-                self._receive(event.media)
+                if (track := self._track(event.media.track)) is not None:
+                    self._append(track, event.media)
             case "stop":
-                yield from self._end()
+                self._end_audio()
+                yield from self._ended()
             case "connected" | "mark" | "dtmf":
                 pass
             case kind:
@@ -140,22 +147,28 @@ class TwilioProtocol:
                     code="unknown_event",
                 )
 
-    def _start(self, stream_sid: str, start: _Start) -> Iterator[Message]:
+    def _start(self, stream_sid: str, start: _Start) -> Message:
         """Name the call, and apply the parameters of its TwiML to the audio that follows."""
+        given = start.custom_parameters
+        longest = max(len(start.call_sid), len(stream_sid))
+        if longest > _MAX_SID or sum(map(len, [*given, *given.values()])) > _MAX_PARAMETERS:
+            raise RequestError(
+                f"expected callSid and streamSid of at most {_MAX_SID} characters, and "
+                f"customParameters of at most {_MAX_PARAMETERS:,} in all",
+                code="invalid_value",
+            )
         self._calls.end(self._call_sid, self)
         self._call_sid, self._stream_sid = start.call_sid, stream_sid
         self._calls.begin(self._call_sid, self)
-        self._is_refused = True  # unless nothing is raised
-        given = start.media_format or {}
+        media = start.media_format or {}
         names = ("encoding", "sampleRate", "channels")
-        form = tuple(given.get(*pair) for pair in zip(names, _FORMAT, strict=True))
+        form = tuple(media.get(*pair) for pair in zip(names, _FORMAT, strict=True))
         if form != _FORMAT:
             raise RequestError(
                 f"expected the media format {_FORMAT}, got {str(form)[:100]}",
                 code="invalid_audio",
             )
-        yield self._message(STARTED, customParameters=start.custom_parameters)
-        card, given = self._info.card, start.custom_parameters
+        card = self._info.card
         terms = [term.strip() for term in given.get("keyterms", "").split(",") if term.strip()]
         check_terms("keyterms", terms)
         options = attrs.evolve(
@@ -165,21 +178,10 @@ class TwilioProtocol:
         )
         for audio in (self._audio, *(track.audio for track in self._tracks.values())):
             audio.change(options)
-        self._is_refused = False
+        return self._message(STARTED, customParameters=given)
 
-    def _receive(self, media: _Media) -> None:
-        """Append media in the order of its chunk numbers."""
-        track = self._track(media.track)
-        chunk = _number(media.chunk, "chunk")
-        if chunk is None or track.next_chunk is None:
-            track.next_chunk = chunk
-        if chunk is None:
-            self._append(track, media)
-        elif track.next_chunk is not None and chunk >= track.next_chunk:  # not one that came twice
-            track.held[chunk] = media
-            self._drain(track)
-
-    def _track(self, name: str) -> _Track:
+    def _track(self, name: str) -> _Track | None:
+        """Return a track, opened if it is new; None while the server is full."""
         if name not in TRACKS:
             raise RequestError(
                 f"expected track as {' or '.join(TRACKS)}, got {name[:100]!r}", code="unknown_track"
@@ -187,43 +189,36 @@ class TwilioProtocol:
         if name not in self._tracks:
             audio = self._audio
             if self._tracks:
-                audio = self._info.open_channel(
-                    audio.options, lambda event: self._handle(self._tracks[name], event)
-                )
+                try:
+                    audio = self._info.open_channel(
+                        audio.options, lambda event: self._handle(self._tracks[name], event)
+                    )
+                except RequestError:
+                    if self._is_full:
+                        return None  # was reported, and another session may end while they speak
+                    self._is_full = True
+                    raise
             self._tracks[name] = _Track(name=name, audio=audio)
         return self._tracks[name]
-
-    def _drain(self, track: _Track, *, max_held: int = _MAX_HELD) -> None:
-        """Append the chunks whose turn it is; of others, at most *max_held* wait on."""
-        while track.held:
-            first = min(track.held)
-            if first != track.next_chunk and len(track.held) <= max_held:
-                return
-            track.next_chunk = first + 1
-            self._append(track, track.held.pop(first))
 
     def _append(self, track: _Track, media: _Media) -> None:
         try:
             audio = base64.b64decode(media.payload, validate=True)
         except (binascii.Error, ValueError):
             raise RequestError("expected the payload in base64", code="invalid_audio") from None
-        time = _number(media.timestamp, "timestamp")
-        if time is not None and (gap := time / 1000 - track.audio.seconds) > _GAP_SECONDS:
-            if time > _MAX_SECONDS * 1000:
-                raise RequestError(
-                    f"expected a timestamp of at most {_MAX_SECONDS * 1000:.0f} ms, got {time}",
-                    code="invalid_value",
-                )
+        text = str(media.timestamp) or "0"
+        if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+            raise RequestError(
+                f"expected timestamp as at most {_MAX_DIGITS} digits, got {text[:100]!r}",
+                code="invalid_value",
+            )
+        if (gap := int(text) / 1000 - track.audio.seconds) > _GAP_SECONDS:
             track.audio.skip(gap)
         track.audio.append(audio)
 
-    def _end(self) -> Iterator[Message]:
-        for track in self._tracks.values():
-            if not track.audio.is_ended:
-                self._drain(track, max_held=0)
-            track.audio.end()
-        self._audio.end()
-        yield from self._ended()
+    def _end_audio(self) -> None:
+        for audio in (self._audio, *(track.audio for track in self._tracks.values())):
+            audio.end()
 
     def _ended(self) -> Iterator[Message]:
         """Report the end once, after the words of all tracks."""
@@ -236,32 +231,22 @@ class TwilioProtocol:
 
     def _apply_event(self, track: _Track, event: Event | SegmentEnd) -> Iterator[Message]:
         match event:
-            case Commit(tokens=tokens):
-                track.words += tokens
-                yield from self._interim(track, ())
-            case HypothesisChange(transcript=transcript):
-                yield from self._interim(track, transcript.tokens)
-            case Endpoint() if track.words:
-                words, track.words, track.shown = track.words, [], ""
-                yield self._transcript(FINAL, track, words, words=[*map(_record, words)])
             case Failure(is_final=True):
                 error = as_request_error(event.error)
                 yield self._message(ERROR, track=track.name, error=error.record())
             case SegmentEnd():
                 yield from self._ended()
-
-    def _interim(self, track: _Track, hypothesis: Sequence[ASRToken]) -> Iterator[Message]:
-        tokens = [*track.words, *hypothesis]
-        text = _text(tokens)
-        if text and text != track.shown:
-            track.shown = text
-            yield self._transcript(INTERIM, track, tokens)
-
-    def _transcript(
-        self, kind: str, track: _Track, tokens: Sequence[ASRToken], **fields: Any
-    ) -> Message:
-        times = {"start": _rounded(tokens[0].start), "end": _rounded(tokens[-1].end)}
-        return self._message(kind, track=track.name, **times, text=_text(tokens), **fields)
+        if (heard := track.utterance.apply(event)) is not None:
+            kind, tokens = heard
+            words = [*map(_record, tokens)]
+            yield self._message(
+                f"call.{kind}",
+                track=track.name,
+                start=words[0]["start"],
+                end=words[-1]["end"],
+                text=text_of(tokens),
+                **({"words": words} if kind == "final" else {}),
+            )
 
     def _message(self, kind: str, **fields: Any) -> Message:
         return {
@@ -273,41 +258,13 @@ class TwilioProtocol:
 
     def _published(self, messages: Iterable[Message]) -> list[Message]:
         """Send *messages* to the followers; return those for the socket itself."""
-        sent: list[Message] = []
-        try:
-            sent.extend(messages)
-        finally:
-            self._calls.publish(self._call_sid, sent)
-            if any(message["type"] == ENDED for message in sent):
-                self._calls.end(self._call_sid, self)
+        sent = [*messages]
+        self._calls.publish(self._call_sid, sent)
+        if any(message["type"] == ENDED for message in sent):
+            self._calls.end(self._call_sid, self)
         return sent if self._answers else []
 
 
-def _number(value: str | int, name: str) -> int | None:
-    """Return the value of a field, with which Twilio sends numbers as strings; None without one."""
-    text = str(value)
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise RequestError(
-            f"expected {name} as a whole number, got {text[:100]!r}", code="invalid_value"
-        )
-    return int(text)
-
-
-def _text(tokens: Iterable[ASRToken]) -> str:
-    return "".join(token.text for token in tokens).strip()
-
-
 def _record(token: ASRToken) -> Message:
-    probability = token.probability
-    return {
-        "word": token.text.strip(),
-        "start": _rounded(token.start),
-        "end": _rounded(token.end),
-        "confidence": None if probability is None else round(probability, 4),
-    }
-
-
-def _rounded(seconds: float) -> float:
-    return round(seconds, 3)
+    probability = None if token.probability is None else round(token.probability, 4)
+    return {"word": token.text.strip(), **span_record(token), "confidence": probability}

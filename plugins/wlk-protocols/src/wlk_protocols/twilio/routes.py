@@ -7,31 +7,28 @@ address: ``/twilio/media/KEY``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wlk_protocols.fields import chosen_subprotocol
+from wlk_protocols.fields import chosen_subprotocol, path_keys
 from wlk_protocols.twilio.calls import Calls, FollowerProtocol
 from wlk_protocols.twilio.protocol import TwilioProtocol
-from wlk_serve.protocols import Opening, SocketRoute, StreamOptions, converted, header_keys
+from wlk_serve.protocols import Opening, RequestError, SocketRoute, StreamOptions, converted
 
 if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection
+    from collections.abc import Mapping
 
     from wlk_serve.protocols import Handshake
 
 
-def _keys(connection: HTTPConnection) -> list[str]:
-    return [*header_keys(connection.headers), connection.path_params["key"]]
-
-
-def _open_media(handshake: Handshake, calls: Calls) -> Opening:
+def _open_media(handshake: Handshake, calls: Mapping[str, Calls]) -> Opening:
     card = handshake.card(handshake.query.get("model"))
     answers = converted(
         handshake.query.get("transcripts", "false"), bool, "transcripts", is_text=True
     )
     return Opening(
-        make=partial(TwilioProtocol, calls=calls, answers=answers),
+        make=partial(TwilioProtocol, calls=calls[handshake.key_id], answers=answers),
         card=card,
         options=StreamOptions(encoding="mulaw", rate=8000, language=card.language),
         subprotocol=chosen_subprotocol(handshake),
@@ -39,22 +36,29 @@ def _open_media(handshake: Handshake, calls: Calls) -> Opening:
     )
 
 
-def _open_follower(handshake: Handshake, calls: Calls) -> Opening:
+def _open_follower(handshake: Handshake, calls: Mapping[str, Calls]) -> Opening:
+    if handshake.secret is not None:
+        raise RequestError(
+            "expected a key of this server; a client secret cannot follow calls",
+            status=403,
+            code="invalid_api_key",
+        )
     call_sid = handshake.query.get("callSid") or None
     return Opening(
-        make=partial(FollowerProtocol, calls=calls, call_sid=call_sid),
+        make=partial(FollowerProtocol, calls=calls[handshake.key_id], call_sid=call_sid),
         card=handshake.card(None),
         options=StreamOptions(),
         subprotocol=chosen_subprotocol(handshake),
+        only_reads=True,
     )
 
 
 def routes() -> list[SocketRoute]:
     """Return the routes of Twilio and of those who follow its calls."""
-    calls = Calls()
+    calls: defaultdict[str, Calls] = defaultdict(Calls)  # by the id of the key
     media, follower = partial(_open_media, calls=calls), partial(_open_follower, calls=calls)
     return [
         SocketRoute(protocol="twilio", path="/twilio/media", open=media),
-        SocketRoute(protocol="twilio", path="/twilio/media/{key}", open=media, keys=_keys),
+        SocketRoute(protocol="twilio", path="/twilio/media/{key}", open=media, keys=path_keys),
         SocketRoute(protocol="twilio", path="/twilio/calls", open=follower),
     ]

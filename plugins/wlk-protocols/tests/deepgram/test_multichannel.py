@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 import json
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -82,6 +84,27 @@ def test_each_result_names_its_channel_and_metadata_comes_once():
     assert [message["type"] for message in messages].count("Metadata") == 1
     assert messages[-1]["channels"] == 2
     assert messages[-1]["duration"] == pytest.approx(len(LEFT) / 10)
+
+
+def test_metadata_comes_even_if_that_of_all_channels_is_the_same(monkeypatch):
+    """Channels that end together without audio differ in the time of creation alone, if at all."""
+    created = SimpleNamespace(now=lambda _zone: datetime(2026, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr("wlk_protocols.deepgram.messages.datetime", created)
+    session = PlayedSession(client(LISTEN, TWO, final_text))
+
+    assert [message["type"] for message in session.send(CLOSE)] == ["Metadata"]
+
+
+@pytest.mark.parametrize("encoding", ["linear16", "linear32", "mulaw"])
+def test_samples_are_divided_as_they_come(encoding):
+    """Each channel decodes its own, long G.711 a part at a time."""
+    session = PlayedSession(client(LISTEN, f"{TWO}&encoding={encoding}", final_text), SilentStream)
+    session.send(bytes(2 * 16_000))
+
+    named = {"linear16": ("s16le", 8000), "linear32": ("f32le", 4000), "mulaw": ("mulaw", 16_000)}
+    assert [(stream.options.encoding, *stream.calls[0]) for stream in session.streams] == [
+        (named[encoding][0], "receive", named[encoding][1])
+    ] * 2
 
 
 def test_a_finalize_is_answered_for_each_channel_and_configure_once():

@@ -14,6 +14,7 @@ from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange, Marked
 from wlk_protocols.deepgram.messages import language_fields, message_type
 from wlk_protocols.deepgram.query import Configure
 from wlk_protocols.fields import decoded
+from wlk_protocols.utterance import text_of
 from wlk_serve.protocols import DAMAGED_AUDIO, RequestError, WebmDecoder, as_request_error
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 _UPDATE_SECONDS = 0.25  # of audio between two updates
 _MAX_LEAD = 0.5  # seconds of audio after a silence that are counted as silence
-_LATE = 0.65  # of the silence that ends a turn; a little after an end is decoded in advance
+# The share of `end_seconds` after which unchanged text counts as whole, for models that do not
+# decode the end in advance.  The session has the others do so by half of the silence.
+_WHOLE_SHARE = 0.65
 _FRAME_SECONDS = 0.05  # a little more than the 32 ms frames of the voice activity detector
 
 
@@ -206,7 +209,7 @@ class FluxProtocol:
 
     @property
     def _text(self) -> str:
-        return "".join(token.text for token in self._tokens).strip()
+        return text_of(self._tokens)
 
     def _start_or_resume(self) -> Iterator[Message]:
         """Start a turn at its first words; resume it if its text changed after its eager end."""
@@ -232,13 +235,14 @@ class FluxProtocol:
             return
         end = max((token.end for token in self._tokens), default=mark.processed_up_to)
         silence = self._silence_clock.silence(mark.processed_up_to - end, self._query.hang_over)
-        # Where the gate withholds audio, the text may lack what the model has not consumed yet.
-        # Some models do so at the end only; the others have done it before the silence is late.
+        # While the gate withholds audio, the model may still owe words.  Trust the text once all
+        # audio passed on is consumed; some models consume it only at the end, so accept unchanged
+        # text late in the silence too.
         passed = self._silence_clock.passed_up_to
         if passed is None:
             is_whole = text == last
         else:
-            is_late = silence >= _LATE * self._query.end_seconds
+            is_late = silence >= _WHOLE_SHARE * self._query.end_seconds
             is_whole = mark.processed_up_to >= passed or (text == last and is_late)
         if text and is_whole and silence >= self._query.eager_seconds:
             self._eager_text = text

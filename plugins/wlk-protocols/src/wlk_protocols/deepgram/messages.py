@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wlk_protocols.fields import decoded
+from wlk_protocols.utterance import text_of
 from wlk_serve.protocols import RequestError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def channel_record(
     return {
         "alternatives": [
             {
-                "transcript": "".join(token.text for token in tokens).strip(),
+                "transcript": text_of(tokens),
                 "confidence": sum(probabilities) / max(1, len(probabilities)),
                 "words": words,
                 **language_fields(tokens),

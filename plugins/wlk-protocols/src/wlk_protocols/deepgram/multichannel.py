@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import attrs
 import numpy as np
 
 from wlk_live.audio import PcmReader
@@ -13,8 +14,6 @@ from wlk_serve.protocols import DAMAGED_AUDIO
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-
-    from numpy.typing import NDArray
 
     from wlk_live.session import Event
     from wlk_protocols.deepgram.query import ListenQuery
@@ -34,8 +33,10 @@ class MultichannelProtocol:
 
     def __init__(self, audio: SessionAudio, info: SessionInfo, query: ListenQuery) -> None:
         self._query = query
-        self._reader = PcmReader(query.encoding)
-        self._rest: NDArray[np.float32] = np.empty(0, np.float32)  # the beginning of a frame
+        self._reader = PcmReader(query.options.encoding)
+        self._rest = b""  # the beginning of a frame
+        if not query.is_multichannel:
+            audio.change(attrs.evolve(query.options, encoding="f32le"))  # the mean
         others = range(1, query.channels if query.is_multichannel else 1)
         audios = [audio]
         audios += [info.open_channel(query.options, partial(self._handle, i)) for i in others]
@@ -49,15 +50,16 @@ class MultichannelProtocol:
         return []
 
     def receive(self, data: str | bytes) -> list[Message]:
-        """Apply audio to the channels that it is of, and a message to all of them."""
+        """Split audio among the channels; pass a message to every channel."""
         if isinstance(data, str) or not data:
             answers: list[Message] = []
             for channel in self._channels:  # some answers, to Configure, are the same for each
-                answers += [each for each in channel.receive(data) if each not in answers]
-            return [*self._merged(answers)]
-        for channel, samples in zip(self._channels, self._divided(data), strict=True):
-            if len(samples):
-                channel.receive(samples.astype("<f4").tobytes())
+                merged = self._merged(channel.receive(data))
+                answers += [each for each in merged if each not in answers]
+            return answers
+        for channel, audio in zip(self._channels, self._divided(data), strict=True):
+            if audio:  # none would end the channel
+                channel.receive(audio)
         return []
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
@@ -76,13 +78,18 @@ class MultichannelProtocol:
     def _handle(self, channel: int, event: Event | SegmentEnd) -> Iterator[Message]:
         return self._merged(self._channels[channel].handle(event))
 
-    def _divided(self, data: bytes) -> list[NDArray[np.float32]]:
-        """Return the samples of each channel, or the mean of all; an incomplete frame waits."""
-        samples = np.concatenate((self._rest, self._reader.read(data)))
-        count = len(samples) // self._query.channels * self._query.channels
-        self._rest = samples[count:]
-        frames = samples[:count].reshape(-1, self._query.channels)
-        return [*frames.T] if self._query.is_multichannel else [frames.mean(axis=1)]
+    def _divided(self, data: bytes) -> list[bytes]:
+        """Return the audio of each channel, or the mean of all; an incomplete frame waits."""
+        data, size = self._rest + data, self._reader.sample_bytes
+        end = len(data) - len(data) % (size * self._query.channels)
+        frames, self._rest = data[:end], data[end:]
+        if not self._query.is_multichannel:
+            mixed = self._reader.read(frames).reshape(-1, self._query.channels).mean(axis=1)
+            return [mixed.astype("<f4").tobytes()]
+        if self._reader.encoding == "f32le":
+            self._reader.read(frames)  # what is refused, no channel gets
+        samples = np.frombuffer(frames, f"V{size}").reshape(-1, self._query.channels)
+        return [samples[:, channel].tobytes() for channel in range(self._query.channels)]
 
     def _merged(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield *messages*, but of the channels' Metadata only the last, which ends the session."""

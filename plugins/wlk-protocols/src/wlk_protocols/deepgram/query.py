@@ -78,8 +78,7 @@ class ListenQuery:
         utterance_end: seconds after the last word until UtteranceEnd; None to send none.
         has_speakers: whether words have speakers.
         is_webm: whether the audio is WebM.
-        encoding: that of the client's audio, whatever `options` has.
-        channels: number of interleaved channels in it.
+        channels: number of interleaved channels in the audio.
         is_multichannel: whether each of them is transcribed, and not their mean.
         ignored: the names of fields that this server does not fulfil.
 
@@ -92,7 +91,6 @@ class ListenQuery:
     utterance_end: float | None = None
     has_speakers: bool = False
     is_webm: bool = False
-    encoding: Encoding = "s16le"
     channels: int = 1
     is_multichannel: bool = False
     ignored: tuple[str, ...] = ()
@@ -110,14 +108,11 @@ class ListenQuery:
         endpointing = _integer(query, "endpointing", 0, 60_000) if has_time else None
         options = _options(query, card, None if endpointing is None else endpointing / 1000)
         utterance_end = _integer(query, "utterance_end_ms", *_UTTERANCE_END)
-        encoding, channels = options.encoding, _integer(query, "channels", 1, _MAX_CHANNELS) or 1
-        if channels > 1:  # they are divided as floats
-            if "encoding" not in query:
-                raise _invalid("channels", "1 for WebM", query["channels"])
-            options = attrs.evolve(options, encoding="f32le")
+        channels = _integer(query, "channels", 1, _MAX_CHANNELS) or 1
+        if channels > 1 and "encoding" not in query:
+            raise _invalid("channels", "1 for WebM", query["channels"])
         return cls(
             options=options,
-            encoding=encoding,
             channels=channels,
             is_multichannel=is_true(query, "multichannel") and channels > 1,
             has_interims=is_true(query, "interim_results"),

@@ -206,8 +206,11 @@ def test_channels_are_one_transcript_in_the_order_of_time(card, token):
         return render_channels(asked, [first, second], 5.0)[1]
 
     granularities = [("timestamp_granularities[]", name) for name in ("word", "segment")]
-    found = json.loads(answer("verbose_json", *granularities))
+    logprobs = ("include[]", "logprobs")
+    found = json.loads(answer("verbose_json", *granularities, logprobs))
 
+    assert "logprobs" not in found  # as of one channel
+    assert len(json.loads(answer("json", logprobs))["logprobs"]) == 4
     assert found["text"] == "zero one two three"
     assert [each["text"] for each in found["channels"]] == ["zero three", "one two"]
     segments = [(each["text"], each["channel"]) for each in found["segments"]]

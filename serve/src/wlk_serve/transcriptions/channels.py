@@ -15,8 +15,8 @@ from wlk_live.captions.segments import (
     vtt_cue,
 )
 from wlk_live.records import round_seconds
-from wlk_serve.transcriptions.protocol import language_name, segment_entry
-from wlk_serve.words import detected_languages, logprob_records, word_records
+from wlk_serve.transcriptions.protocol import language_name, plain_fields, segment_entry
+from wlk_serve.words import word_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,12 +62,10 @@ def render_channels(
         "usage": {"type": "duration", "seconds": round_seconds(seconds)},
     }
     words = sorted((token for tokens in spoken for token in tokens), key=lambda token: token.start)
-    if request.has_logprobs:
-        record["logprobs"] = logprob_records(words) or []
     if request.response_format == "verbose_json":
         record |= _verbose_fields(request, segments, words, seconds)
-    elif languages := detected_languages(words):
-        record["languages"] = languages
+    else:
+        record |= plain_fields(request, words)
     return "application/json", json.dumps(record)
 
 

@@ -207,14 +207,14 @@ class Transcript:
                     words = word_records(event.tokens)
                     records.append(
                         {"type": "transcript.text.delta", "delta": delta, "words": words}
-                        | self._logprobs(event.tokens)
+                        | _logprobs(self._request, event.tokens)
                     )
             case End():
                 self.seconds = event.audio_time
             case Failure(is_final=True):
                 raise event.error
             case Failure(annotator="diarizer"):
-                # The session, which has logged the cause, goes on; the answer needs the diarizer.
+                # The words are complete without it, but this answer is not.
                 raise RequestError(
                     "the diarizer failed; the server's log has the cause",
                     status=500,
@@ -278,10 +278,7 @@ class Transcript:
 
     def _plain_record(self) -> Json:
         record: Json = {"text": self._deltas.text, "usage": self._usage()}
-        record |= self._logprobs(self.tokens)
-        if languages := detected_languages(self.tokens):
-            record["languages"] = languages
-        return record
+        return record | plain_fields(self._request, self.tokens)
 
     def _verbose_record(self) -> Json:
         record: Json = {
@@ -300,13 +297,18 @@ class Transcript:
             record["words"] = word_records(self.tokens)
         return record
 
-    def _logprobs(self, tokens: Sequence[ASRToken]) -> Json:
-        if not self._request.has_logprobs:
-            return {}
-        return {"logprobs": logprob_records(tokens) or []}
-
     def _usage(self) -> Json:
         return {"type": "duration", "seconds": round_seconds(self.seconds)}
+
+
+def _logprobs(request: TranscriptionRequest, tokens: Sequence[ASRToken]) -> Json:
+    return {"logprobs": logprob_records(tokens) or []} if request.has_logprobs else {}
+
+
+def plain_fields(request: TranscriptionRequest, tokens: Sequence[ASRToken]) -> Json:
+    """Return the fields of the format json besides the text: logprobs and detected languages."""
+    languages = detected_languages(tokens)
+    return _logprobs(request, tokens) | ({"languages": languages} if languages else {})
 
 
 def language_name(tokens: Iterable[ASRToken], request: TranscriptionRequest) -> str:

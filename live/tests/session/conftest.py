@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from wlk_conformance.testing import silence
+from wlk_conformance.testing import partition, silence
 from wlk_conformance.testing.coded_audio import LoudIsSpeech
 from wlk_live.session import Session
 from wlk_live.vad import SilenceGate
@@ -38,3 +38,16 @@ def open_session(open_coded, detector):
         return Session(open_coded(fail_at), gate=gate, **options)
 
     return open_session
+
+
+@pytest.fixture
+def run(open_coded, detector):
+    """Return a function that feeds a session in chunks and returns its events."""
+
+    def run(audio, *, chunk_seconds=0.5, **annotators):
+        session = Session(open_coded(), gate=SilenceGate(detector), **annotators)
+        chunks = partition(audio, chunk_seconds)
+        events = [event for chunk in chunks for event in session.feed(chunk)]
+        return events + session.finish()
+
+    return run

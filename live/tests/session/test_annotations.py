@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from session_events import kinds, text_of
 
-from wlk_conformance.testing import partition, silence
+from wlk_conformance.testing import silence
 from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.processor import WorkCounters
 from wlk_core.tokens import SpeakerSpan, TranslatedText
-from wlk_live.session import End, Endpoint, Failure, Session, SpeakerTurn, Timeline, Translation
+from wlk_live.session import End, Endpoint, Failure, SpeakerTurn, Timeline, Translation
 from wlk_live.session.timeline import TextLine
-from wlk_live.vad import SilenceGate
 
 
 class Scripted:
@@ -90,19 +89,6 @@ class ScriptedTurnDetector(Scripted):
 
 
 SPANS = (SpeakerSpan("anna", 0.0, 4.9), SpeakerSpan("bert", 4.9, 10.0))
-
-
-@pytest.fixture
-def run(open_coded, detector):
-    """Return a function that feeds a session in chunks and returns its events."""
-
-    def run(audio, *, chunk_seconds=0.5, **annotators):
-        session = Session(open_coded(), gate=SilenceGate(detector), **annotators)
-        chunks = partition(audio, chunk_seconds)
-        events = [event for chunk in chunks for event in session.feed(chunk)]
-        return events + session.finish()
-
-    return run
 
 
 def test_speakers_come_late_and_label_every_word_once(run, speech):

@@ -78,19 +78,6 @@ def filtered(text_filter, *commits):
     return [*done, *filters.push((), is_last=True)], errors
 
 
-@pytest.fixture
-def run(open_coded, detector):
-    """Return a function that feeds a session in chunks and returns its events."""
-
-    def run(audio, *, chunk_seconds=0.5, **annotators):
-        session = Session(open_coded(), gate=SilenceGate(detector), **annotators)
-        chunks = partition(audio, chunk_seconds)
-        events = [event for chunk in chunks for event in session.feed(chunk)]
-        return events + session.finish()
-
-    return run
-
-
 def test_a_replaced_word_keeps_the_times_and_the_words_as_spoken(run, talk):
     """It lasts from the first one's start to the last one's end; nothing spoken is lost."""
     plain = tokens_of(run(talk))

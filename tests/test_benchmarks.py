@@ -169,14 +169,21 @@ def test_a_row_of_final_texts_that_is_complete_is_only_read(load_script, tmp_pat
     """It is measured again if it was of another number of sentences."""
     script = load_script("final_text")
     row = script.ROWS[0]
-    wanted = {"client": list(row.client), "model": row.model, "limit": 2}
+    sentences = tmp_path / "manifest.jsonl"
+    wanted = {
+        "backend": row.backend,
+        "client": list(row.client),
+        "model": row.model,
+        "data": f"manifest:{sentences}",
+        "limit": 2,
+    }
     (tmp_path / f"{row.name}.json").write_text(json.dumps({"row": wanted}))
 
     def refuse(*_command, **_options):
         raise SystemExit("started")
 
     monkeypatch.setattr(script, "run_server", refuse)
-    arguments = SimpleNamespace(output=tmp_path, models=tmp_path, limit=2)
+    arguments = SimpleNamespace(output=tmp_path, models=tmp_path, sentences=sentences, limit=2)
 
     assert script.measure(row, arguments) == {"row": wanted}
     arguments.limit = None

@@ -32,8 +32,9 @@ REALTIME = ("--protocol", "openai-realtime")
 NOTICED = ("--silence", "5")  # the server has a detector, but the client ends the utterance
 MILLI = 1000.0
 HEADING = (
-    f"{'':22} sentences  split  last final p50   p95   p99  first final p50   p95  commit p50   p95"
-    "  first word p50   p95  words wrong  CPU s/min  late p99"
+    f"{'':22} sentences  split  last final p50   p95   p99  TTFS p50   p95   p99"
+    "  first final p50   p95  commit p50   p95  first word p50   p95"
+    "  words wrong  CPU s/min  late p99"
 )
 
 
@@ -171,6 +172,7 @@ def line(row: Row, report: dict[str, Any]) -> str:
     return (
         f"{row.name:22} {sentences:>9}  {figures['split']:5}  "
         + spread("final", 50, 95, 99, widths=(14, 6, 6))
+        + spread("ttfs", 50, 95, 99, widths=(10, 6, 6))
         + spread("first_final", 50, 95, widths=(17, 6))
         + spread("after_commit", 50, 95, widths=(12, 6))
         + spread("first_word", 50, 95, widths=(16, 6))

@@ -426,6 +426,21 @@ def test_speech_without_word_times_ends_where_silero_detects_its_end():
     assert found.end - LEAD_SECONDS == pytest.approx(clip.words[-1].end, abs=0.15)
     assert found.start - LEAD_SECONDS == pytest.approx(clip.words[0].start, abs=0.15)
     assert given.end == LEAD_SECONDS + 2.5
+    assert found.detected_end == given.detected_end == found.end
+
+
+def test_a_final_is_also_measured_from_the_detected_end(conversation):
+    """That is Pipecat's TTFS; speech that Silero does not detect has none."""
+    first, second = conversation.sentences
+    first = attrs.evolve(first, detected_end=1.6)
+    conversation = attrs.evolve(conversation, sentences=(first, second))
+    (first, second), _ = latencies_of(conversation, FakeSocket(SCRIPTS["deepgram"]), "deepgram")
+
+    assert first.final == pytest.approx(0.3)
+    assert first.ttfs == pytest.approx(0.2)
+    assert second.ttfs is None
+    figures = summarise_latencies([first, second], lateness=[0.0])
+    assert figures["ttfs"]["p95"] == pytest.approx(0.2)
 
 
 def test_a_given_end_is_more_exact_than_that_of_the_last_word():

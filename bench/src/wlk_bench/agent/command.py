@@ -145,6 +145,7 @@ def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "sentences", f"{figures['sentences']}, {missing} without a final, {split} in several"
     for label, name in (
         ("end of speech to last final", "final"),
+        ("the same from the end that Silero detects", "ttfs"),
         ("end of speech to first final after it", "first_final"),
         ("commit to last final", "after_commit"),
         ("start of speech to first text", "first_partial"),

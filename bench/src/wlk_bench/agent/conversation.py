@@ -27,12 +27,17 @@ _SPEECH = 0.5  # probability from which a frame is speech; Silero's own threshol
 
 @attrs.frozen(kw_only=True)
 class Sentence:
-    """What is said from `start` to `end`, in seconds of the session; `words` if their times are."""
+    """
+    What is said from `start` to `end`, in seconds of the session; `words` if their times are known.
+
+    `detected_end` is the end of the last frame that Silero takes for speech, if it does for any.
+    """
 
     id: str
     text: str
     start: float
     end: float
+    detected_end: float | None = None
     words: tuple[ReferenceWord, ...] = ()
 
 
@@ -65,7 +70,8 @@ def compose(samples: Sequence[Sample], *, gap_seconds: float) -> Conversation:
     length = len(pieces[0])
     for sample in samples:
         audio = np.concatenate(list(audio_of(sample)))
-        start, end = _span(sample, audio)
+        detected = _detected_speech(audio)
+        start, end = _span(sample, detected)
         shift = length / SAMPLE_RATE
         words = tuple(
             attrs.evolve(word, start=word.start + shift, end=word.end + shift)
@@ -77,6 +83,7 @@ def compose(samples: Sequence[Sample], *, gap_seconds: float) -> Conversation:
                 text=sample.reference.text,
                 start=start + shift,
                 end=end + shift,
+                detected_end=None if detected is None else detected[1] + shift,
                 words=words,
             )
         )
@@ -87,25 +94,28 @@ def compose(samples: Sequence[Sample], *, gap_seconds: float) -> Conversation:
     return Conversation(audio=np.concatenate(pieces), sentences=tuple(sentences))
 
 
-def _span(sample: Sample, audio: NDArray[np.float32]) -> tuple[float, float]:
+def _span(sample: Sample, detected: tuple[float, float] | None) -> tuple[float, float]:
     if not sample.reference.text.strip():
         raise DataError(f'expected "text" of {sample.id}, got none; a sentence needs its words')
-    start, end = _speech_span(sample, audio)
+    if words := sample.reference.words:
+        start, end = words[0].start, words[-1].end
+    elif detected is not None:
+        start, end = detected
+    else:
+        raise DataError(
+            f'expected speech in {sample.id}, got none that Silero detects; add "words" with their '
+            "times to its line, or leave the recording out"
+        )
     return start, sample.ends[-1] if sample.ends else end
 
 
-def _speech_span(sample: Sample, audio: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the start of the first word and the end of the last one."""
-    if words := sample.reference.words:
-        return words[0].start, words[-1].end
+def _detected_speech(audio: NDArray[np.float32]) -> tuple[float, float] | None:
+    """Return the start of the first frame of speech and the end of the last one."""
     detector = SileroDetector()
     size = detector.frame_samples
     frames = audio[: len(audio) // size * size].reshape(-1, size)
     spoken = np.flatnonzero([detector(frame) >= _SPEECH for frame in frames])
     if not len(spoken):
-        raise DataError(
-            f'expected speech in {sample.id}, got none that Silero detects; add "words" with their '
-            "times to its line, or leave the recording out"
-        )
+        return None
     first, last = spoken[[0, -1]] * size / SAMPLE_RATE
     return float(first), float(last + size / SAMPLE_RATE)

@@ -28,6 +28,7 @@ class SentenceLatency:
     Attributes:
         id: the recording.
         final: from its end to the last final segment with a word of it.
+        ttfs: the same from its end as Silero detects it.
         first_final: from its end to the first such segment that arrives after the end.
         after_commit: from the client's commit, if it sends any, to the last final segment.
         first_partial: from its start to the first text, final or not.
@@ -40,6 +41,7 @@ class SentenceLatency:
 
     id: str
     final: float | None
+    ttfs: float | None
     first_final: float | None
     after_commit: float | None
     first_partial: float | None
@@ -90,6 +92,11 @@ def sentence_latencies(
             SentenceLatency(
                 id=sentence.id,
                 final=max(times) - sentence.end if times else None,
+                ttfs=(
+                    max(times) - sentence.detected_end
+                    if times and sentence.detected_end is not None
+                    else None
+                ),
                 first_final=min(after) - sentence.end if after else None,
                 after_commit=max(times) - heard.commits[index] if times and heard.commits else None,
                 first_partial=None if first_text is None else first_text - sentence.start,
@@ -124,6 +131,7 @@ def summarise_latencies(
         "without_final": sum(latency.final is None for latency in latencies),
         "split": sum(latency.segments > 1 for latency in latencies),
         "final": _percentiles(latency.final for latency in latencies),
+        "ttfs": _percentiles(latency.ttfs for latency in latencies),
         "first_final": _percentiles(latency.first_final for latency in latencies),
         "after_commit": _percentiles(latency.after_commit for latency in latencies),
         "first_partial": _percentiles(latency.first_partial for latency in latencies),

@@ -426,6 +426,13 @@ def test_a_query_chooses_language_keyterms_and_pauses():
     assert (query.options.language, query.options.keyterms) == ("en", "wlk, Silero")
     assert gate.silence_seconds == pytest.approx(0.3)
     assert not query_of("endpointing=false").ends_speech
+    assert query_of("endpointing=false").options.gate is None
+
+
+@pytest.mark.parametrize("query", ["", "endpointing=true"])
+def test_speech_ends_after_half_a_second_by_default(query):
+    """Both the field and its absence leave the time to the server."""
+    assert query_of(query).options.gate.silence_seconds == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("language", ["multi", "auto", "AUTO"])

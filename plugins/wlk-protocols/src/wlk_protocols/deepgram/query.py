@@ -30,6 +30,9 @@ _ENCODINGS: dict[str, Encoding] = {
 _RATES = (8_000, 48_000)  # lowest and highest, in samples per second
 _MAX_CHANNELS = 16
 _UTTERANCE_END = (1000, 5000)  # milliseconds, as at Deepgram
+# Milliseconds of silence after which speech ends by default, as at OpenAI.  Deepgram's own 10 ms
+# would end it between words: docs/latency.md has the early ends of each silence.
+_ENDPOINTING = 500
 _HALF_CERTAIN = 0.35  # seconds of silence after which a turn is over with confidence 0.5
 _EOT_THRESHOLD, _EOT_TIMEOUT = 0.7, 5000  # defaults of Flux; the timeout is in milliseconds
 _THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
@@ -104,8 +107,11 @@ class ListenQuery:
             RequestError: a field has an invalid value, or one that this server does not support.
 
         """
-        has_time = query.get("endpointing", "false") not in _BOOLEANS
-        endpointing = _integer(query, "endpointing", 0, 60_000) if has_time else None
+        endpointing: int | None = _ENDPOINTING
+        if query.get("endpointing") == "false":
+            endpointing = None
+        elif query.get("endpointing", "true") != "true":
+            endpointing = _integer(query, "endpointing", 0, 60_000)
         options = _options(query, card, None if endpointing is None else endpointing / 1000)
         utterance_end = _integer(query, "utterance_end_ms", *_UTTERANCE_END)
         channels = _integer(query, "channels", 1, _MAX_CHANNELS) or 1

@@ -51,7 +51,7 @@ class TextFilterConformance:
     options: ClassVar[dict[str, Any]] = {}  #: options of the filter, by name
     examples: ClassVar[Mapping[str, str]] = {}  #: clauses as they are spoken, and as written
     unchanged: ClassVar[tuple[str, ...]] = ("The train to the coast is late, and so are we.",)
-    seconds: ClassVar[float] = 10.0  #: for one call; a session waits for it
+    seconds: ClassVar[float] = 10.0  #: for one call, as in a session
 
     def open(self) -> TextFilter:
         """Return a new filter."""
@@ -124,7 +124,7 @@ class TextFilterConformance:
         assert not written(), f"it wrote {written()[:80]!r}"
 
     def test_flt_08_an_answer_comes_in_time(self) -> None:
-        """A session waits for each call, so one that hangs ends the session."""
+        """A session waits for each call, and switches off a filter that takes longer."""
         text_filter = self.open()
 
         def run(tokens: tuple[ASRToken, ...]) -> None:

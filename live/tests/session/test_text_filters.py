@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from queue import SimpleQueue
+import threading
 
 import attrs
 from hypothesis import given
@@ -356,6 +358,54 @@ def test_what_was_settled_before_a_failure_stays(run, talk):
 
     assert text_of(events) == f"01234567890123456789 {' '.join(DIGITS * 2)}"
     assert spoken(tokens_of(events)) == tokens_of(run(talk))
+
+
+def test_a_filter_that_hangs_is_switched_off_and_loses_no_word(run, talk, monkeypatch):
+    """What it settled before stays; the session goes on while the call never returns."""
+    digits, is_over, news = DigitFilter(), threading.Event(), SimpleQueue()
+
+    def hangs_later(tokens, is_last):
+        if tokens[0].start > 20.0:
+            news.put(TimeoutError)
+            is_over.wait()
+        return digits.replace(tokens, is_last=is_last)
+
+    def call(_time, work, tokens):
+        def report():
+            work()
+            news.put(None)
+
+        assert tokens >= 0
+        threading.Thread(target=report, daemon=True).start()
+        if (error := news.get()) is not None:
+            raise error
+
+    monkeypatch.setattr("wlk_live.session.call_time.CallTime.call", call)
+    events = run(talk, text_filters=[Filter(hangs_later)])
+    is_over.set()
+    (failure,) = kinds(events, Failure)
+
+    assert "the text filter Filter failed: TimeoutError: " in str(failure.error)
+    assert text_of(events) == f"01234567890123456789 {' '.join(DIGITS * 2)}"
+    assert spoken(tokens_of(events)) == tokens_of(run(talk))
+
+
+def test_a_call_that_returns_late_changes_nothing(monkeypatch):
+    """Its words came out as spoken; whatever it answers, they come once."""
+    monkeypatch.setattr("wlk_live.session.call_time._SECONDS_PER_TOKEN", 0.01)
+    is_over = threading.Event()
+
+    def late(tokens, _is_last):
+        is_over.wait()
+        return [], len(tokens)
+
+    filters = TextFilters([Filter(late)])
+    filters._stages[0]._time._seconds = 0.0
+    one, two = words("one two")
+    done = filters.push((one,), is_last=False)
+    is_over.set()
+
+    assert done + filters.push((two,), is_last=True) == (one, two)
 
 
 def test_a_filter_that_fails_at_the_end_of_a_sentence_holds_no_word_back():

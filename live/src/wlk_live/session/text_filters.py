@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -10,9 +10,10 @@ from wlk_core.annotators import Replacement
 from wlk_core.untrusted import ACTIVE, shown
 from wlk_frameworks.sentences import ends_sentence
 from wlk_live.session.annotators import call_plugin
+from wlk_live.session.call_time import CallTime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wlk_core.annotators import TextFilter
     from wlk_core.errors import BackendError
@@ -28,8 +29,9 @@ class TextFilters:
     The text filters of one session, each of which gets the words of the one before it.
 
     Tokens are shown to a filter one by one, so that its text does not depend on how they were
-    committed.  A filter that raises, or returns what its contract excludes, is switched off, and
-    the words that it has not settled are returned as they came.  `report_failure` is then called.
+    committed.  A filter that raises, returns what its contract excludes, or takes too long, see
+    `CallTime`, is switched off, and the words that it has not settled are returned as they came.
+    `report_failure` is then called.
     """
 
     def __init__(self, filters: Iterable[TextFilter]) -> None:
@@ -40,8 +42,7 @@ class TextFilters:
     def push(self, tokens: tuple[ASRToken, ...], *, is_last: bool) -> tuple[ASRToken, ...]:
         """Append *tokens*; return those that are settled, with *is_last* all that remain."""
         for stage in self._stages:
-            settled = [done for token in tokens for done in stage.push(token)]
-            tokens = (*settled, *(stage.flush() if is_last else ()))
+            tokens = stage.push(tokens, is_last=is_last)
         self.waiting = tuple(each for stage in reversed(self._stages) for each in stage.waiting)
         return tokens
 
@@ -49,55 +50,103 @@ class TextFilters:
         self.report_failure(error)
 
 
-@attrs.define
-class _Stage:
-    """One filter, the words that it has not settled, and the text of their sentence so far."""
+@attrs.frozen
+class _Clause:
+    """The tokens of a sentence that are not settled, and its text so far."""
 
-    _filter: TextFilter | None  # None once it has failed
-    _report: Callable[[BackendError], None]
     waiting: tuple[ASRToken, ...] = ()
-    _last: ASRToken | None = None  # of the clause
-    _text: str = ""
+    last: ASRToken | None = None
+    text: str = ""
 
-    def push(self, token: ASRToken) -> list[ASRToken]:
-        """Append a token; return the tokens that are settled now."""
-        if self._filter is None:
-            return [token]
-        settled = self.flush() if self._ends_before(token) else []
-        self._last, self._text = token, (self._text + token.text)[-_TAIL:]
-        self.waiting += (token,)
-        return settled + self._settle(is_last=len(self.waiting) >= _MAX_WAITING)
+    def steps(
+        self, text_filter: TextFilter, tokens: Sequence[ASRToken], *, is_last: bool
+    ) -> Iterator[_Step]:
+        """Show *tokens* to a filter one by one; *is_last* ends the clause after them."""
+        clause = self
+        for index, token in enumerate(tokens):
+            if clause.ends_before(token):
+                yield from clause.flushed(text_filter, index)
+                clause = _Clause()
+            text = (clause.text + token.text)[-_TAIL:]
+            clause = _Clause((*clause.waiting, token), token, text)
+            is_long = len(clause.waiting) >= _MAX_WAITING
+            settled, count = _settled(text_filter, clause.waiting, is_last=is_long)
+            clause = attrs.evolve(clause, waiting=clause.waiting[count:])
+            yield _Step(settled, clause, index + 1)
+        if is_last:
+            yield from clause.flushed(text_filter, len(tokens))
 
-    def flush(self) -> list[ASRToken]:
-        """End the clause; return the tokens that were waiting."""
-        self._last, self._text = None, ""
-        return self._settle(is_last=True) if self.waiting else []
+    def flushed(self, text_filter: TextFilter, count: int) -> Iterator[_Step]:
+        """End the clause, after *count* tokens of this push."""
+        settled: list[ASRToken] = []
+        if self.waiting:
+            settled, _ = _settled(text_filter, self.waiting, is_last=True)
+        yield _Step(settled, _Clause(), count)
 
-    def _ends_before(self, token: ASRToken) -> bool:
-        if (last := self._last) is None:
+    def ends_before(self, token: ASRToken) -> bool:
+        """Whether *token* begins another clause."""
+        if (last := self.last) is None:
             return False
         language = token.detected_language
         is_other = (token.speaker, language) != (last.speaker, last.detected_language)
-        return is_other or bool(ends_sentence(self._text, token.text, language=language))
+        return is_other or bool(ends_sentence(self.text, token.text, language=language))
 
-    def _settle(self, *, is_last: bool) -> list[ASRToken]:
-        shown_tokens = self.waiting
 
-        def replace(text_filter: TextFilter) -> tuple[list[ASRToken], int]:
-            answer = text_filter.replace(shown_tokens, is_last=is_last)
-            return _replaced(shown_tokens, answer, is_last=is_last)
+class _Step(NamedTuple):
+    """What a call of a filter has settled, and what waits after it."""
 
-        if self._filter is None:  # it failed when the clause before this token ended
-            self.waiting = ()
-            return list(shown_tokens)
+    settled: list[ASRToken]
+    clause: _Clause
+    shown: int  # how many tokens of this push it has been shown
+
+
+@attrs.define
+class _Stage:
+    """One filter, and the clause that it has not settled."""
+
+    _filter: TextFilter | None  # None once it has failed
+    _report: Callable[[BackendError], None]
+    _clause: _Clause = attrs.field(factory=_Clause)
+    _time: CallTime = attrs.field(factory=CallTime)
+
+    @property
+    def waiting(self) -> tuple[ASRToken, ...]:
+        return self._clause.waiting
+
+    def push(self, tokens: tuple[ASRToken, ...], *, is_last: bool) -> tuple[ASRToken, ...]:
+        """Append tokens; return those that are settled now, with *is_last* all that remain."""
+        if self._filter is None:
+            return tokens
+        if not tokens and not self.waiting:  # a commit without words, or the end of an utterance
+            self._clause = _Clause() if is_last else self._clause
+            return ()
+        clause, steps = self._clause, list[_Step]()
+
+        def work(text_filter: TextFilter) -> None:
+            for step in clause.steps(text_filter, tokens, is_last=is_last):
+                steps.append(step)
+
+        def call(text_filter: TextFilter) -> bool:
+            # All tokens at once, because another thread makes the call.  It may be left behind, so
+            # it changes nothing but `steps`.
+            self._time.call(lambda: work(text_filter), tokens=len(tokens))
+            return True
+
         kind = f"text filter {type(self._filter).__name__}"
-        result = call_plugin(kind, self._filter, replace, self._report)
-        if result is None:
-            self._filter, self.waiting = None, ()
-            return list(shown_tokens)
-        settled, count = result
-        self.waiting = shown_tokens[count:]
+        is_working = call_plugin(kind, self._filter, call, self._report)
+        done = tuple(steps)
+        settled = tuple(token for step in done for token in step.settled)
+        self._clause, shown_count = (done[-1].clause, done[-1].shown) if done else (clause, 0)
+        if not is_working:
+            settled += self.waiting + tokens[shown_count:]
+            self._filter, self._clause = None, _Clause()
         return settled
+
+
+def _settled(
+    text_filter: TextFilter, tokens: tuple[ASRToken, ...], *, is_last: bool
+) -> tuple[list[ASRToken], int]:
+    return _replaced(tokens, text_filter.replace(tokens, is_last=is_last), is_last=is_last)
 
 
 def _replaced(

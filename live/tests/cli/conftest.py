@@ -80,13 +80,18 @@ def spoken():
 
 @pytest.fixture
 def wav():
-    """Return a function that packs float32 samples into the bytes of a wav file, bit for bit."""
+    """Return a function that packs float32 samples into the bytes of a wav file, bit for bit.
+
+    An array of two dimensions has a column for each channel.
+    """
 
     def pack(audio):
         data = np.asarray(audio, dtype="<f4").tobytes()
-        head = b"fmt " + (16).to_bytes(4, "little")
-        head += np.array([3, 1], "<u2").tobytes() + np.array([16000, 64000], "<u4").tobytes()
-        head += np.array([4, 32], "<u2").tobytes() + b"data" + len(data).to_bytes(4, "little")
+        count = audio.shape[1] if audio.ndim > 1 else 1
+        head = b"fmt " + (16).to_bytes(4, "little") + np.array([3, count], "<u2").tobytes()
+        head += np.array([16_000, 64_000 * count], "<u4").tobytes()
+        head += np.array([4 * count, 32], "<u2").tobytes()
+        head += b"data" + len(data).to_bytes(4, "little")
         return b"RIFF" + (4 + len(head) + len(data)).to_bytes(4, "little") + b"WAVE" + head + data
 
     return pack
@@ -108,6 +113,21 @@ def save(tmp_path, wav):
 def recording(save, spoken):
     """Return a function that writes a recording of digits and returns its path."""
     return lambda name, *digits: save(name, spoken(*digits))
+
+
+@pytest.fixture
+def sides(spoken):
+    """Return the channels of a call: one says two digits, then the other three, then the first."""
+    pause = np.zeros(3 * 16_000, np.float32)
+    left = np.concatenate((spoken(1, 2), pause, pause, spoken(3)))
+    right = np.concatenate((pause, spoken(4, 5, 6)))
+    return left, np.pad(right, (0, len(left) - len(right)))
+
+
+@pytest.fixture
+def call(save, sides):
+    """Return the recording of the call."""
+    return save("call.wav", np.stack(sides, axis=1))
 
 
 class ScriptedMicrophone:

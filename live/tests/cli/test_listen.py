@@ -184,7 +184,7 @@ def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, clock):
 def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, clock):
     """A late reader gets every chunk, and then the error."""
 
-    def damaged(_file):
+    def damaged(_file, **_options):
         yield np.zeros(32_000, np.float32)
         raise AudioFormatError("damaged data")
 

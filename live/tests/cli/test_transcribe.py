@@ -212,7 +212,7 @@ def test_several_files_as_json_are_an_array(transcribe, recording, save, spoken)
 def interrupted(monkeypatch):
     """Raise KeyboardInterrupt at the end of the sound of a recording."""
 
-    def stop(path):
+    def stop(path, **_options):
         yield from decode_file(path)
         raise KeyboardInterrupt
 

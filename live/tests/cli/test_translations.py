@@ -242,3 +242,29 @@ def test_an_annotator_is_described_with_its_options(command):
     assert page.startswith("upper  (wlk-upper 0.1.0)\n  shouts\n  state  installed\n  options\n")
     assert (described["kind"], described["distribution"]) == ("translator", "wlk-upper")
     assert described["options"][0]["name"] == "target_language"
+
+
+def test_translations_are_below_the_words_of_their_channel(transcribe, call):
+    """A translator begins anew with each channel."""
+    more = ("--channels", "--translate-to", "fr", "--translator", "upper")
+    found = json.loads(transcribe(call, *more, "--format", "json").out)
+    only = transcribe(call, *more, "--captions", "translation").out
+
+    assert transcribe(call, *more).out.splitlines() == [
+        "Channel 1: one two",
+        "  ONE TWO",
+        "Channel 2: four five six",
+        "  FOUR FIVE SIX",
+        "Channel 1: three",
+        "  THREE",
+    ]
+    assert only.splitlines() == [
+        "Channel 1: ONE TWO",
+        "Channel 2: FOUR FIVE SIX",
+        "Channel 1: THREE",
+    ]
+    assert [(each["text"], each["channel"]) for each in found["translations"]] == [
+        ("ONE TWO", 0),
+        ("FOUR FIVE SIX", 1),
+        ("THREE", 0),
+    ]

@@ -31,7 +31,7 @@ def test_the_captions_of_obs_are_the_last_lines(server, expected, example, tmp_p
     assert [*tmp_path.iterdir()] == [captions]
 
 
-def test_the_channels_of_a_call_are_turns_of_their_own(server, expected, example, speech, tmp_path):
+def test_the_channels_of_a_call_are_lines_of_their_own(server, expected, example, speech, tmp_path):
     """The first speaker comes first; the right channel begins with three seconds of silence."""
     left = np.frombuffer(speech(RATE), "<i2")
     right = np.concatenate((np.zeros(3 * RATE, "<i2"), left))
@@ -41,9 +41,9 @@ def test_the_channels_of_a_call_are_turns_of_their_own(server, expected, example
         call.writeframes(np.stack((left, right), axis=1).tobytes())
     printed = example("stereo_call.py", server.address, tmp_path / "call.wav")
 
-    lines = [line.split(maxsplit=2) for line in printed.splitlines()]
-    turns = [expected.turns[0], expected.turns[0], expected.turns[1], expected.turns[1]]
-    assert [text for _, _, text in lines] == turns
-    assert [side for _, side, _ in lines] == ["left:", "right:"] * 2
-    first, second = (float(start) for start, _, _ in lines[:2])
-    assert second - first == pytest.approx(3, abs=0.1)
+    lines = [line.split(maxsplit=3) for line in printed.splitlines()]
+    sides = [[text for *_, side, text in lines if side == name] for name in ("1:", "2:")]
+    starts = [float(start) for start, *_ in lines]
+    assert [" ".join(side) for side in sides] == [expected.text] * 2
+    assert starts == sorted(starts)
+    assert starts[1] - starts[0] == pytest.approx(3, abs=0.1)

@@ -43,7 +43,7 @@ from wlk_live.session.timeline import Timeline, with_translations
 from wlk_live.speakers import speaker_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     import re
 
     from wlk_core.tokens import ASRToken, Silence, TranslatedText
@@ -69,7 +69,7 @@ class Outcome:
 
     def add(self, event: Event) -> None:
         """Update the fields from an event."""
-        self.audio_time = event.audio_time
+        self.audio_time = max(self.audio_time, event.audio_time)  # channels follow each other
         if isinstance(event, End):
             self.end, self.stats = event, event.stats
         for token in committed(event):
@@ -80,13 +80,14 @@ class Outcome:
 
     def header(self) -> dict[str, Any]:
         """Return the fields that identify a result."""
-        return {
+        header = {
             "file": self.file,
             "backend": self.settings.spec.name,
             "model": self.settings.model,
             "language": self.language,
             "duration": round_seconds(self.audio_time),
         }
+        return header if self.incomplete is None else header | {"incomplete": self.incomplete}
 
 
 def committed(event: Event) -> tuple[ASRToken, ...]:
@@ -121,8 +122,8 @@ class Text:
         return f"\n{text}" if ends_line else text
 
 
-# The header of each style and the function that formats a numbered caption.
-_CUES = {"text": ("", text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}
+#: The header of each style and the function that formats a numbered caption.
+CUES = {"text": ("", text_cue), "srt": ("", srt_cue), "vtt": (VTT_HEADER, vtt_cue)}
 
 
 @attrs.define
@@ -155,14 +156,14 @@ class Captions:
         """Return the last caption and its translations; if there are no captions, the header."""
         text = self._caption(self._builder.flush()) + self._translated()
         is_empty = outcome.incomplete is None and not self._number
-        return _CUES[self._style][0] if is_empty else text
+        return CUES[self._style][0] if is_empty else text
 
     def _caption(self, segment: Segment | None) -> str:
         if segment is None:
             return ""
         before, self._end = self._translated(), segment.end
         self._number += 1
-        header, cue = _CUES[self._style]
+        header, cue = CUES[self._style]
         text = cue(self._number, segment, self._builder.layout)
         return before + (header if self._number == 1 else "") + text
 
@@ -182,9 +183,9 @@ class JSONLines:
         """Return the line of an event, "" for events that have none."""
         if isinstance(event, SpeakerTurn):
             name = speaker_name(event.span.speaker, self._speaker_names)
-            return _json_text(event.to_dict() | {"speaker": name}) + "\n"
+            return json_text(event.to_dict() | {"speaker": name}) + "\n"
         if isinstance(event, Commit | HypothesisChange | SilenceSpan | Translation):
-            return _json_text(event.to_dict()) + "\n"
+            return json_text(event.to_dict()) + "\n"
         return ""
 
     def flush(self, outcome: Outcome) -> str:
@@ -241,30 +242,43 @@ class Document:
         """Return the document, unless the recording failed before its first word."""
         if outcome.incomplete is not None and not outcome.has_words:
             return ""
+        captions = captions_of(self._timeline, self._style, self._layout, self._language)
+        if self._style in CUES:
+            return rendered(captions, self._style, self._layout)
         tokens, translations = self._timeline.tokens, self._timeline.translations
-        languages = self._layout.languages if self._style in _CUES else "both"
-        shown = self._timeline.translated_tokens if languages == "translation" else tokens
-        segments = segments_from_tokens(shown, self._layout, language=self._language)
-        below = translations if languages == "both" else ()
-        captions = enumerate(with_translations(segments, below), 1)
-        if self._style in _CUES:
-            header, cue = _CUES[self._style]
-            return header + "".join(cue(number, each, self._layout) for number, each in captions)
         names = self._layout.speaker_names
-        record = outcome.header()
-        if outcome.incomplete is not None:
-            record["incomplete"] = outcome.incomplete
-        record |= {
+        record = outcome.header() | {
             "text": "".join(token.text for token in tokens).strip(),
             "tokens": [token_record(token, names) for token in tokens],
-            "segments": [segment_record(segment, names) for _, segment in captions],
+            "segments": [segment_record(segment, names) for segment in captions],
             "silences": [span_record(silence) for silence in self._silences],
             "stats": rounded(outcome.stats),
         }
         if translations:
             record["translations"] = [translation_record(text) for text in translations]
-        document = _json_text(record, indent=2)
-        return f"{document}\n" if self._array is None else self._array.append(document)
+        return document_text(record, self._array)
+
+
+def captions_of(
+    timeline: Timeline, style: str, layout: Layout, language: str | None
+) -> list[Segment]:
+    """Return the captions of a transcript in the languages of *style*, with their translations."""
+    languages = layout.languages if style in CUES else "both"
+    shown = timeline.translated_tokens if languages == "translation" else timeline.tokens
+    below = timeline.translations if languages == "both" else ()
+    return with_translations(segments_from_tokens(shown, layout, language=language), below)
+
+
+def rendered(captions: Iterable[Segment], style: str, layout: Layout) -> str:
+    """Return *captions* as text, srt or vtt."""
+    header, cue = CUES[style]
+    return header + "".join(cue(number, each, layout) for number, each in enumerate(captions, 1))
+
+
+def document_text(record: dict[str, Any], array: JSONArray | None) -> str:
+    """Return a document of JSON, as an element of *array* if there is one."""
+    document = json_text(record, indent=2)
+    return f"{document}\n" if array is None else array.append(document)
 
 
 #: `push` returns what can be written after an event, `flush` the rest, also after a failure.
@@ -301,10 +315,11 @@ def new_format(
 
 def _line(event: str, audio_time: float, **fields: Any) -> str:
     record = {"event": event, "audio_time": round_seconds(audio_time)} | fields
-    return _json_text(record) + "\n"
+    return json_text(record) + "\n"
 
 
-def _json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
+def json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
+    """Return a record as JSON."""
     # Terminal control characters are escaped in JSON too; line breaks in strings already are.
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     return ACTIVE.sub(_escaped_in_json, text)

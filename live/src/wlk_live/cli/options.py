@@ -161,6 +161,7 @@ class Choice:
     diarizer: tuple[str, dict[str, str]] | None = None  #: name and options
     filters: FilterChoice | None = None
     layout: Layout = attrs.field(factory=_layout)
+    by_channel: bool = False  #: whether each channel of a recording is transcribed by itself
 
     def open_annotators(self, stack: ExitStack) -> dict[str, Any]:
         """Load the chosen annotators, as arguments of a Session; *stack* closes them."""
@@ -190,6 +191,7 @@ def choose(
     diarizer: str | None = None,
     diarizer_pairs: tuple[str, ...] = (),
     speaker_names: str | None = None,
+    by_channel: bool = False,
     **flags: Any,
 ) -> Choice:
     """Return the validated values of `stream_options`, `caption_options` and `diarizer_options`."""
@@ -199,7 +201,11 @@ def choose(
 
     if diarizer is None and diarizer_pairs:
         raise click.UsageError("--diarizer-option needs a diarizer: --diarizer NAME")
-    if diarizer is None and speaker_names is not None:
+    if diarizer is not None and by_channel:
+        raise click.UsageError(
+            "--channels and --diarizer cannot be used together: a channel is a speaker"
+        )
+    if diarizer is None and speaker_names is not None and not by_channel:
         raise click.UsageError("--speaker-names needs a diarizer: --diarizer NAME")
     names = parse_names(speaker_names)
     translation = TranslatorChoice.of(registry, flags)
@@ -230,4 +236,5 @@ def choose(
             speaker_names=names,
             languages=languages or "both",
         ),
+        by_channel=by_channel,
     )

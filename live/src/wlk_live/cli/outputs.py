@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from wlk_live.cli.channel_format import Channels
     from wlk_live.cli.formats import Format, Outcome
     from wlk_live.cli.late_speakers import LateSpeakers
     from wlk_live.cli.progress import Progress
@@ -203,7 +204,7 @@ class TextFile:
 class Output:
     """A result in one format, written while the session goes on."""
 
-    def __init__(self, form: Format | LateSpeakers, file: TextFile) -> None:
+    def __init__(self, form: Format | LateSpeakers | Channels, file: TextFile) -> None:
         self._form = form
         self._file = file
 

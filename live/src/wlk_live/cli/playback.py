@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from wlk_live.session.driver import Read
 
 
-def read_file(file: str, chunk_seconds: float, *, is_realtime: bool) -> Read:
-    """Return a recording as a source of chunks."""
+def read_file(
+    file: str, chunk_seconds: float, *, is_realtime: bool = False, channel: int | None = None
+) -> Read:
+    """Return a recording, or one channel of it, as a source of chunks."""
     if is_realtime:
         return Playback(file, chunk_seconds).read
-    return reading(_chunks(file, chunk_seconds))
+    return reading(_chunks(file, chunk_seconds, channel))
 
 
-def _chunks(file: str, seconds: float) -> Iterator[NDArray[np.float32]]:
-    chunks = rechunk(decode_file(file), max(1, round(seconds * SAMPLE_RATE)))
+def _chunks(file: str, seconds: float, channel: int | None = None) -> Iterator[NDArray[np.float32]]:
+    decoded = decode_file(file, channel=channel)
+    chunks = rechunk(decoded, max(1, round(seconds * SAMPLE_RATE)))
     return map(sealed, chunks)  # validated by the decoder
 
 

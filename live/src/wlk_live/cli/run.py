@@ -42,7 +42,7 @@ _MAX_BACKLOG_SECONDS = 86_400.0  # a day, because a microphone cannot wait for t
 @attrs.define(kw_only=True, eq=False)
 class Run:
     """
-    Transcribe one source through a stream of its own.
+    Transcribe one source through a stream of its own, or each channel of it one after another.
 
     On a signal, a live run ends its audio and decodes the last words; any other run ends at once.
     What it writes waits until the run `before`, which writes to the same place, is written.
@@ -51,8 +51,8 @@ class Run:
     choice: Choice
     backend: Backend
     options: Mapping[str, Any]
-    read: Read
-    microphone: Microphone | None  #: where `read` reads; None for a recording
+    reads: Sequence[Read]  #: the source, or each channel of it
+    microphone: Microphone | None  #: where the source is read; None for a recording
     outcome: Outcome
     outputs: list[Output | WavFile]
     view: LiveView
@@ -64,6 +64,8 @@ class Run:
     status: int = attrs.field(default=0, init=False)  #: the exit status
     _processor: OnlineProcessor = attrs.field(init=False)
     _session: Session = attrs.field(init=False)
+    _source: Read = attrs.field(init=False)
+    _name: str = attrs.field(init=False)  # of what is read, for the progress
     after: Run | None = attrs.field(default=None, init=False)  #: the run that has this one `before`
     has_finished: bool = attrs.field(default=False, init=False)  #: whether it has nothing to add
     is_written: bool = attrs.field(default=False, init=False)  #: whether all of it is written
@@ -77,16 +79,13 @@ class Run:
 
     def execute(self) -> None:
         """Transcribe until the source ends or a signal comes."""
-        text_filters = self.annotators.get("text_filters", ())
-        others = (each for name, each in self.annotators.items() if name != "text_filters")
-        for annotator in (*others, *text_filters):
-            annotator.reset()  # after the previous recording
         try:
-            self._processor = self.backend.create_processor(
-                language=self.outcome.language, task=self.choice.task, **self.options
-            )
-            with closing(self._processor):
+            for channel, source in enumerate(self.reads):
+                self._source = source
+                self._name = f"{channel} {self.outcome.file}"
                 self._transcribe()
+                if not self.outputs:
+                    break
         except BaseException as error:
             # An invalid option would be refused for every other recording too, and after a broken
             # pipe nobody reads standard output any more.
@@ -140,6 +139,18 @@ class Run:
             self.outputs.clear()  # a document is as large as its recording is long
 
     def _transcribe(self) -> None:
+        text_filters = self.annotators.get("text_filters", ())
+        others = (each for name, each in self.annotators.items() if name != "text_filters")
+        for annotator in (*others, *text_filters):
+            annotator.reset()  # after the previous recording
+        self.outcome.end = None
+        self._processor = self.backend.create_processor(
+            language=self.choice.settings.language, task=self.choice.task, **self.options
+        )
+        with closing(self._processor):
+            self._run_session()
+
+    def _run_session(self) -> None:
         self._session = Session(
             self._processor,
             gate=silence_gate(self.choice.vad),
@@ -182,7 +193,7 @@ class Run:
         # would lose some.
         try:
             self.signals.release()
-            pieces = self.read(seconds)
+            pieces = self._source(seconds)
         finally:
             self.signals.hold()
         if self.microphone is not None and self.microphone.problem is not None:
@@ -197,7 +208,7 @@ class Run:
             self._to_outputs(lambda output: output.add_audio(block))
         self._session.receive(block.audio)
         if self.view.progress is not None:
-            self.view.progress.give(self.outcome.file, self._session.audio_time)
+            self.view.progress.give(self._name, self._session.audio_time)
 
     def _report_all(self, events: Sequence[Event]) -> None:
         with self.reporting:
@@ -207,7 +218,7 @@ class Run:
     def _report(self, event: Event) -> None:
         self.outcome.add(event)
         self._to_outputs(lambda output: output.add_event(event))
-        self.view.show(event, self.outcome.file)
+        self.view.show(event, self._name)
         if isinstance(event, Failure):
             self._report_failure(event)
         elif isinstance(event, Lag) and self.is_live and not self._has_lagged:
@@ -243,8 +254,7 @@ class Run:
     def _fail(self, error: Exception) -> None:
         self.status = 1
         self.outcome.incomplete = str(error)
-        with self.view.hidden():
-            print_error(named(error, self.outcome.file))
+        self._print_once(named(error, self.outcome.file))
 
     def _print_once(self, text: object) -> None:
         if str(text) not in self._printed:  # a problem that lasts or recurs is printed once

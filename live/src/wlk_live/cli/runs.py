@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 import sys
 import threading
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.cli.terminal import print_error
-from wlk_core.errors import WLKError
+from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import printable
 from wlk_live import microphone
-from wlk_live.audio import audio_duration, may_be_live
+from wlk_live.audio import audio_duration, channel_count, may_be_live
+from wlk_live.channels import MAX_CHANNELS
+from wlk_live.cli.channel_format import Channels
 from wlk_live.cli.formats import JSONArray, Outcome, new_format
 from wlk_live.cli.late_speakers import LateSpeakers
 from wlk_live.cli.outputs import LiveView, Output, TextFile, WavFile
@@ -52,7 +55,7 @@ def transcribe_all(
     settings, view = choice.settings, LiveView(choice.layout.speaker_names)
     is_array = len(jobs) > 1 and jobs[0].targets == (Target("json", None),)
     is_viewed = sys.stdout.isatty() and sys.stderr.isatty()
-    readable = _readable(jobs)
+    readable = _readable(jobs, by_channel=choice.by_channel)
     status = 0 if len(readable) == len(jobs) else 1
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # what plugins print
@@ -83,19 +86,43 @@ def transcribe_all(
         return max(status, runs.execute(readable, streams, annotators))
 
 
-def _readable(jobs: Sequence[Job]) -> list[tuple[Job, float | None]]:
-    """Return the jobs whose files can be read, each with its length in seconds if it has one."""
+@attrs.frozen
+class _Recording:
+    """A job that can be read, its length in seconds, if it has one, and its channels."""
+
+    job: Job
+    seconds: float | None
+    channels: Sequence[int | None]  # to transcribe: [None] for their mean
+
+    @property
+    def work(self) -> float | None:
+        """Seconds of audio to transcribe."""
+        return None if self.seconds is None else self.seconds * len(self.channels)
+
+
+def _readable(jobs: Sequence[Job], *, by_channel: bool) -> list[_Recording]:
+    """Return the jobs whose files can be read."""
     # Before a model is loaded.  Nothing is read from a pipe before its turn.
-    readable: list[tuple[Job, float | None]] = []
+    readable: list[_Recording] = []
     for job in jobs:
-        if job.file is None or may_be_live(job.file):
-            readable.append((job, None))
+        if job.file is None or (may_be_live(job.file) and not by_channel):
+            readable.append(_Recording(job, None, [None]))
             continue
         try:
-            readable.append((job, audio_duration(job.file)))
+            channels = _channels(job.file) if by_channel else [None]
+            readable.append(_Recording(job, audio_duration(job.file), channels))
         except (WLKError, OSError) as error:
             print_error(named(error, job.file))
     return readable
+
+
+def _channels(file: str) -> Sequence[int]:
+    if may_be_live(file):
+        raise AudioFormatError(f"expected a file for --channels, because it is read twice: {file}")
+    count = channel_count(file)
+    if count > MAX_CHANNELS:
+        raise AudioFormatError(f"expected at most {MAX_CHANNELS} channels, got {count}")
+    return range(count)
 
 
 @contextmanager
@@ -130,18 +157,18 @@ class Runs:
 
     def execute(
         self,
-        readable: Sequence[tuple[Job, float | None]],
+        readable: Sequence[_Recording],
         streams: int,
         annotators: dict[str, Any],
     ) -> int:
         """Transcribe *readable*, *streams* of them at a time; return the exit status."""
         remaining = iter(readable)
         if isinstance(self.signals, MainThread):
-            for job, duration in remaining:
-                self._begin(job, duration, annotators).execute()
+            for recording in remaining:
+                self._begin(recording, annotators).execute()
                 self.view.end()
             return max(run.status for run in self._begun)
-        durations = [duration for _, duration in readable if duration is not None]
+        durations = [each.work for each in readable if each.work is not None]
         total = sum(durations) if len(durations) == len(readable) else None
         progress = None if total is None else Progress(total)
         self.view.begin(f"{self.count} files", total, progress=progress, has_words=False)
@@ -152,10 +179,9 @@ class Runs:
                 own = idle.pop() if idle else self.choice.open_annotators(self.stack)
             while True:
                 with self._reporting:
-                    job, duration = next(remaining, (None, None))
-                    if job is None:
+                    if (recording := next(remaining, None)) is None:
                         return
-                    run = self._begin(job, duration, own)
+                    run = self._begin(recording, own)
                 run.execute()
 
         try:
@@ -167,8 +193,9 @@ class Runs:
             raise
         return max(run.status for run in self._begun)
 
-    def _begin(self, job: Job, duration: float | None, annotators: dict[str, Any]) -> Run:
-        name, settings = job.file or "microphone", self.choice.settings
+    def _begin(self, recording: _Recording, annotators: dict[str, Any]) -> Run:
+        job, duration, settings = recording.job, recording.work, self.choice.settings
+        name = job.file or "microphone"
         if isinstance(self.signals, MainThread):
             number = f"  ({len(self._begun) + 1} of {self.count})" if self.count > 1 else ""
             progress = None if duration is None or self.is_realtime else Progress(duration)
@@ -177,12 +204,13 @@ class Runs:
         if not self.is_realtime and not may_be_live(job.file):
             options = settings.spec.recording_options(options)
         opened: microphone.Microphone | None = None
-        read: Read
+        reads: list[Read]
         if job.file is None:
             opened = self.stack.enter_context(microphone.Microphone(self.device))
-            read, rate = opened.read, opened.rate
+            reads, rate = [opened.read], opened.rate
         else:
-            read = read_file(job.file, self.chunk_seconds, is_realtime=self.is_realtime)
+            read = partial(read_file, job.file, self.chunk_seconds, is_realtime=self.is_realtime)
+            reads = [read(channel=channel) for channel in recording.channels]
             rate = SAMPLE_RATE
         # Results for standard output follow each other there.
         follows = bool(self._begun) and any(target.path is None for target in job.targets)
@@ -190,7 +218,7 @@ class Runs:
             choice=self.choice,
             backend=self.backend,
             options=options,
-            read=read,
+            reads=reads,
             microphone=opened,
             outcome=Outcome(file=name, settings=settings, language=settings.language),
             outputs=[self._output(target, rate, annotators) for target in job.targets],
@@ -207,6 +235,10 @@ class Runs:
     def _output(self, target: Target, rate: int, annotators: dict[str, Any]) -> Output | WavFile:
         if target.style == "wav" and target.path is not None:
             return WavFile(target.path, rate)
+        layout, language = self.choice.layout, self.choice.settings.language
+        if self.choice.by_channel:
+            channels = Channels(target.style, layout, language, self.array)
+            return Output(channels, TextFile(self.view, target.path))
         form = new_format(
             target.style,
             # Somebody reads the words of a live run as they come, before their speakers.
@@ -214,8 +246,8 @@ class Runs:
             has_translations="translator" in annotators,
             in_lines=self.is_viewed and target.path is None,
             array=self.array,
-            layout=self.choice.layout,
-            language=self.choice.settings.language,
+            layout=layout,
+            language=language,
         )
         is_labelled = "diarizer" in annotators and self.choice.layout.languages != "translation"
         if self.is_live and self.is_viewed and target.path is None and is_labelled:

@@ -33,6 +33,12 @@ SAMPLE = Path(__file__).with_name("demo.flac")  #: spoken English digits
     show_default=True,
     help="Seconds of audio per call.",
 )
+@click.option(
+    "--channels",
+    "by_channel",
+    is_flag=True,
+    help="Transcribe each channel, as a speaker of its own.",
+)
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option("--format", "style", type=click.Choice(list(SUFFIXES)), help="Output format.")
 @click.option("--output", type=click.Path(), help="File for the result, or directory for several.")
@@ -54,6 +60,8 @@ def transcribe(
     be read is reported in one line on standard error and does not stop the others.  The extension
     of --output chooses the format; without --output, text goes to standard output.
     """
+    if realtime and flags["by_channel"]:
+        raise click.UsageError("--channels and --realtime cannot be used together")
     if math.isnan(chunk_seconds):  # click's range accepts it
         raise click.UsageError("--chunk-seconds: nan is not a number of seconds")
     targets = plan_outputs(files, output, style, is_forced=force)

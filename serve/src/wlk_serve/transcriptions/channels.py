@@ -9,11 +9,12 @@ import attrs
 
 from wlk_live.captions.segments import (
     VTT_HEADER,
-    segments_with_tokens,
+    segments_from_tokens,
     srt_cue,
     text_cue,
     vtt_cue,
 )
+from wlk_live.channels import channel_name, in_order
 from wlk_live.records import round_seconds
 from wlk_serve.transcriptions.protocol import language_name, plain_fields, segment_entry
 from wlk_serve.words import word_records
@@ -36,32 +37,25 @@ def render_channels(
     several channels follow each other by their start.
     """
     spoken = [
-        [attrs.evolve(token, speaker=_name(channel)) for token in tokens]
+        [attrs.evolve(token, speaker=channel_name(channel)) for token in tokens]
         for channel, tokens in enumerate(channels)
     ]
-    segments = sorted(
-        (
-            (segment, channel, words)
-            for channel, tokens in enumerate(spoken)
-            for segment, words in segments_with_tokens(tokens)
-        ),
-        key=lambda each: each[0].start,
-    )
+    segments = in_order(map(segments_from_tokens, spoken))
     cues = {"text": text_cue, "srt": srt_cue, "vtt": vtt_cue}
     if cue := cues.get(request.response_format):
         head = VTT_HEADER if request.response_format == "vtt" else ""
         kind = "text/vtt" if head else "text/plain"
-        body = "".join(cue(number, each[0]) for number, each in enumerate(segments, 1))
+        body = "".join(cue(number, segment) for number, (_, segment) in enumerate(segments, 1))
         return f"{kind}; charset=utf-8", head + body
     record: dict[str, Any] = {
-        "text": " ".join(segment.text for segment, _, _ in segments if segment.text),
+        "text": " ".join(segment.text for _, segment in segments if segment.text),
         "channels": [
             {"channel": channel, "text": "".join(token.text for token in tokens).strip()}
             for channel, tokens in enumerate(channels)
         ],
         "usage": {"type": "duration", "seconds": round_seconds(seconds)},
     }
-    words = sorted((token for tokens in spoken for token in tokens), key=lambda token: token.start)
+    words = [token for _, token in in_order(spoken)]
     if request.response_format == "verbose_json":
         record |= _verbose_fields(request, segments, words, seconds)
     else:
@@ -71,7 +65,7 @@ def render_channels(
 
 def _verbose_fields(
     request: TranscriptionRequest,
-    segments: Sequence[tuple[Segment, int, Sequence[ASRToken]]],
+    segments: Sequence[tuple[int, Segment]],
     words: Sequence[ASRToken],
     seconds: float,
 ) -> dict[str, Any]:
@@ -82,13 +76,9 @@ def _verbose_fields(
     }
     if "segment" in request.granularities:
         fields["segments"] = [
-            {**segment_entry(number, segment, tokens), "channel": channel}
-            for number, (segment, channel, tokens) in enumerate(segments)
+            {**segment_entry(number, segment, segment.tokens), "channel": channel}
+            for number, (channel, segment) in enumerate(segments)
         ]
     if "word" in request.granularities:
         fields["words"] = word_records(words)
     return fields
-
-
-def _name(channel: int) -> str:
-    return f"Channel {channel + 1}"

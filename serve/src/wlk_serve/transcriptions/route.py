@@ -16,6 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
 from wlk_live.audio import channel_count
+from wlk_live.channels import MAX_CHANNELS
 from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
 from wlk_serve.ops.metrics import SessionFigures
 from wlk_serve.protocols.routes import Handshake
@@ -40,7 +41,6 @@ _MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk
 _WAIT_SECONDS = 30.0  # for the next part of the body; a proxy has to deal with slower clients
 _STATUS_SECONDS = 1.0  # for a first event or an error, before the headers of a stream are sent
 _COMMENT_SECONDS = 5.0  # between two comments of a stream that has no event to send
-_MAX_CHANNELS = 16  # each is decoded and transcribed by itself
 _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 1 << 16  # per field, such as a prompt
 _FILE = "file"
@@ -138,8 +138,8 @@ async def _channels(
     channels: Sequence[int | None] = [None]
     if request.is_multichannel:
         count = await asyncio.to_thread(channel_count, file)
-        if count > _MAX_CHANNELS:
-            raise invalid(_FILE, f"with at most {_MAX_CHANNELS} channels", str(count))
+        if count > MAX_CHANNELS:
+            raise invalid(_FILE, f"with at most {MAX_CHANNELS} channels", str(count))
         channels = range(count)
     transcripts = []
     for channel in channels:

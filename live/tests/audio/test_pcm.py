@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
+import wave
 
+import av
 from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
@@ -110,3 +113,60 @@ def test_an_impossible_rate_is_refused(rate):
     """AudioFormatError states the range, and what came."""
     with pytest.raises(AudioFormatError, match=f"8000 to 192000 Hz, got {rate!r}"):
         require_rate(rate)
+
+
+RECORDINGS = {"flac": "flac", "ogg": "flac", "webm": "libopus", "mp4": "aac", "mp3": "mp3"}
+
+
+def recording(container):
+    """Return a second of a tone in a file of the format *container*."""
+    file = io.BytesIO()
+    with av.open(file, "w", format=container) as output:
+        stream = output.add_stream(RECORDINGS[container], rate=48_000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(WAVE[None, :], format="fltp", layout="mono")
+        frame.sample_rate = 48_000
+        resampler = av.AudioResampler(stream.format, "mono", 48_000, stream.frame_size or None)
+        for piece in [*resampler.resample(frame), *resampler.resample(None)]:
+            output.mux(stream.encode(piece))
+        output.mux(stream.encode(None))
+    return file.getvalue()
+
+
+def wav(*, rate=16_000, channels=1, width=2):
+    """Return a WAV of silence."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as output:
+        output.setframerate(rate)
+        output.setnchannels(channels)
+        output.setsampwidth(width)
+        output.writeframes(bytes(100 * channels * width))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("container", RECORDINGS)
+def test_a_recording_is_not_read_as_samples(container):
+    """Its bytes would be noise, in which a model finds no words or wrong ones."""
+    reader, data = PcmReader(), recording(container)
+    for piece in (data[:600], data[600:]):
+        with pytest.raises(AudioFormatError, match="expected samples in s16le, got a recording in"):
+            reader.read(piece)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"rate": 24_000}, "16 bits, 1 channel.s. and 24000 Hz"),
+        ({"channels": 2}, "16 bits, 2 channel.s. and 16000 Hz"),
+        ({"width": 3}, "24 bits, 1 channel.s. and 16000 Hz"),
+    ],
+)
+def test_a_wav_with_other_samples_is_refused(changes, found):
+    """Read at another rate, or with channels that take turns, speech becomes other words."""
+    with pytest.raises(AudioFormatError, match=f"s16le at 16000 Hz, got a WAV .* {found}"):
+        PcmReader(rate=16_000).read(wav(**changes))
+
+
+@pytest.mark.parametrize("rate", [None, 16_000])
+def test_a_wav_with_the_same_samples_is_read(rate):
+    """Many clients send a file as it is; its header is a millisecond of sound."""
+    assert len(PcmReader(rate=rate).read(wav())) == 22 + 100

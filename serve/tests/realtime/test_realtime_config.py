@@ -93,6 +93,9 @@ def test_keywords_are_the_terms_of_a_backend_that_takes_some(card):
         ({"format": {"rate": True}}, "format.rate", ": expected `int`, got True"),
         ({"format": {"type": "audio/opus"}}, "format.type", " as audio/pcm or audio/pcmu or "),
         ({"format": 7}, "format", ": expected `object`, got 7"),
+        ({"format": {"type": "audio/pcmu", "rate": 16_000}}, "format.rate", " as 8000 for audio/"),
+        ({"format": {"channels": 2}}, "format.channels", ": invalid enum value 2"),
+        ({"format": {"sample_rate": 8000}}, "format", "unknown field `sample_rate`"),
         ({"transcription": {"model": "large"}}, "transcription.model", "use 'small'"),
         ({"transcription": {"language": "xx"}}, "transcription.language", "'xx'"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
+import struct
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -27,6 +28,20 @@ _RATES = (8_000, 192_000)  # samples a second, from telephones to studio interfa
 _S16_SCALE = np.float32(1 / 32_768)
 _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
+# How recordings begin.  Read as samples they are noise: no words, or wrong ones.
+_RECORDINGS = {
+    b"\x1aE\xdf\xa3": "WebM",
+    b"OggS": "Ogg",
+    b"fLaC": "FLAC",
+    b"ID3\x02": "MP3",
+    b"ID3\x03": "MP3",
+    b"ID3\x04": "MP3",
+}
+_WAVE_TAGS: dict[Encoding, int] = {"s16le": 1, "f32le": 3, "alaw": 6, "mulaw": 7}
+_EXTENSIBLE = 0xFFFE  # the tag of a WAV whose real tag comes later in its header
+_WAVE_FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes a second, alignment, bits
+_WAVE_FORMAT_START, _WAVE_SUBFORMAT_START = 20, 44
+
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "s16le": np.dtype("<i2"),
     "f32le": np.dtype("<f4"),
@@ -38,6 +53,22 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
 def sample_bytes(encoding: Encoding) -> int:
     """Return the size of a sample in bytes."""
     return _SAMPLE_TYPES[encoding].itemsize
+
+
+def _beginning(data: bytes) -> str:
+    """Return the kind of recording that begins with *data*; empty if these may be samples."""
+    return "MP4" if data[4:8] == b"ftyp" else _RECORDINGS.get(data[:4], "")
+
+
+def _wave_format(data: bytes) -> tuple[int, int, int, int] | None:
+    """Return tag, bits, channels and rate of the WAV that begins with *data*, if one does."""
+    is_wave = data[:4] == b"RIFF" and data[8:16] == b"WAVEfmt "
+    if not is_wave or len(data) < _WAVE_FORMAT_START + _WAVE_FORMAT.size:
+        return None
+    tag, channels, rate, _, _, bits = _WAVE_FORMAT.unpack_from(data, _WAVE_FORMAT_START)
+    if tag == _EXTENSIBLE:
+        tag = int.from_bytes(data[_WAVE_SUBFORMAT_START:][:2], "little")
+    return tag, bits, channels, rate
 
 
 @cache
@@ -59,9 +90,15 @@ class PcmReader:
     anywhere: the beginning of a sample waits for its rest.  Arrays, float[n] or int[n], carry their
     own sample type, see `to_float32`.  A piece that is refused changes nothing.  Raises
     AudioFormatError for an unknown encoding.
+
+    Bytes that begin a recording, such as MP3, are refused, and so are all that follow.  The header
+    of a WAV with the same samples is read as a millisecond of sound; one that declares others is
+    refused.  `rate` and `channels` are compared with it; None stands for an unknown rate.
     """
 
-    def __init__(self, encoding: Encoding = "s16le") -> None:
+    def __init__(
+        self, encoding: Encoding = "s16le", *, rate: int | None = None, channels: int = 1
+    ) -> None:
         if encoding not in get_args(Encoding):
             raise AudioFormatError(
                 f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
@@ -69,6 +106,40 @@ class PcmReader:
         self.encoding: Encoding = encoding
         self.sample_bytes = sample_bytes(encoding)  #: the size of a sample
         self.rest = b""  #: the beginning of an incomplete sample, which the owner may drop
+        self._rate, self._channels = rate, channels
+        self._has_begun = False
+        self._refusal = ""  # of all bytes
+
+    def check(self, data: bytes) -> None:
+        """Raise AudioFormatError if *data*, the next bytes, are not samples but of a recording."""
+        if data and not self._has_begun:
+            self._has_begun = True
+            self._refusal = self._fault(data)
+        if self._refusal:
+            raise AudioFormatError(self._refusal)
+
+    def _fault(self, data: bytes) -> str:
+        rate = "" if self._rate is None else f" at {self._rate} Hz"
+        channels = "" if self._channels == 1 else f" of {self._channels} channels"
+        expected = f"expected samples{channels} in {self.encoding}{rate}"
+        if kind := _beginning(data):
+            return f"{expected}, got a recording in {kind}; decode it first"
+        wave = _wave_format(data)
+        if wave is None:
+            return ""
+        tag, bits, count, given = wave
+        own = (
+            _WAVE_TAGS[self.encoding],
+            8 * self.sample_bytes,
+            self._channels,
+            self._rate or given,
+        )
+        if wave == own:
+            return ""
+        return (
+            f"{expected}, got a WAV of format {tag} with {bits} bits, {count} channel(s) and "
+            f"{given} Hz; declare what it has, or convert it"
+        )
 
     def read(self, audio: Audio) -> ValidAudio:
         """
@@ -78,6 +149,7 @@ class PcmReader:
         """
         if isinstance(audio, bytes | bytearray | memoryview):
             data = self.rest + bytes(audio)
+            self.check(data)
             count, rest = divmod(len(data), self.sample_bytes)
             codes = np.frombuffer(data, _SAMPLE_TYPES[self.encoding], count)
             match self.encoding:

@@ -110,9 +110,9 @@ class Session:
             late_after = _seconds("catch_up_after", catch_up_after)
         if gate is not None and gate.is_used:  # its times count from the start of another stream
             raise OptionError("expected a new gate, got one that was used; create one per session")
-        self._reader = PcmReader(encoding)
-        has_other_rate = require_rate(rate) != SAMPLE_RATE
-        self._resampler = Resampler(int(rate)) if has_other_rate else None
+        rate = require_rate(rate)
+        self._reader = PcmReader(encoding, rate=rate)
+        self._resampler = None if rate == SAMPLE_RATE else Resampler(rate)
         self._inbox = Inbox()
         self._receiving = threading.Lock()  # held to convert audio, never while the model runs
         self._worker = Worker(

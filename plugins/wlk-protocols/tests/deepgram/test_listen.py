@@ -503,6 +503,15 @@ def test_audio_without_an_encoding_is_webm(route):
     assert session.audio.is_ended
 
 
+@pytest.mark.parametrize("route", [LISTEN, FLUX])
+def test_samples_without_an_encoding_are_refused_with_the_fields_they_need(route):
+    """They may be what the client meant to send."""
+    unnamed = attrs.evolve(client(route, "", final_text), query="")
+    error, *_ = PlayedSession(unnamed, SilentStream).send(bytes(40))
+
+    assert "or samples with `encoding` and `sample_rate` in the query" in error["description"]
+
+
 ACTIONS = strategies.sampled_from([SECOND, FINALIZE, "word", "silence", "commit", "turn"])
 
 

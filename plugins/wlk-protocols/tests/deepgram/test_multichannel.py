@@ -95,6 +95,16 @@ def test_metadata_comes_even_if_that_of_all_channels_is_the_same(monkeypatch):
     assert [message["type"] for message in session.send(CLOSE)] == ["Metadata"]
 
 
+@pytest.mark.parametrize("query", [TWO, "channels=2"], ids=["each", "mixed"])
+def test_a_recording_is_not_divided_as_samples(query):
+    """Its bytes would be noise; the error ends the audio, and says what came."""
+    session = PlayedSession(client(LISTEN, query, final_text), SilentStream)
+    error, *rest = session.send(b"fLaC" + bytes(4000))
+
+    assert "got a recording in FLAC" in error["description"]
+    assert [message["type"] for message in rest] == ["Metadata"]
+
+
 @pytest.mark.parametrize("encoding", ["linear16", "linear32", "mulaw"])
 def test_samples_are_divided_as_they_come(encoding):
     """Each channel decodes its own, long G.711 a part at a time."""

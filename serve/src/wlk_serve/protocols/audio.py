@@ -108,7 +108,7 @@ class SessionAudio:
         self.has_failed = False  #: whether a failure ended the session
         self._is_closed = False
         self._appended = 0  # samples, including those that wait for `proceed`
-        self._reader = PcmReader(options.encoding)
+        self._reader = PcmReader(options.encoding, rate=options.rate)
         self._waiting: deque[Callable[[], object]] = deque()  # actions for `proceed`
 
     @property
@@ -140,8 +140,8 @@ class SessionAudio:
     def change(self, options: StreamOptions) -> None:
         """Use *options* from now on; after the first audio, encoding and rate must not change."""
         if options != self.options:
-            if options.encoding != self.options.encoding:
-                self._reader = PcmReader(options.encoding)
+            if (options.encoding, options.rate) != (self.options.encoding, self.options.rate):
+                self._reader = PcmReader(options.encoding, rate=options.rate)
             self.options = options
             self._end_segment()
 
@@ -153,7 +153,8 @@ class SessionAudio:
         with *is_whole*, which is for protocols that allow no such cut, it is an error.
 
         Raises:
-            AudioFormatError: it contains NaN or infinity; nothing was appended.
+            AudioFormatError: it contains NaN or infinity, or begins a recording, such as MP3;
+                nothing was appended.
             RequestError: *is_whole*, and it ends inside a sample; nothing was appended.
 
         """

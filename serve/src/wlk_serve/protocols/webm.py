@@ -51,9 +51,14 @@ class WebmDecoder:
     FFmpeg's demuxer blocks until it has read a packet, and the client may not have sent it yet.  So
     this class finds the packets and FFmpeg only decodes them.  Gaps between the times of blocks
     become silence.
+
+    Args:
+        samples: which samples the protocol takes instead, for the error about another format.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, samples: str = "16-bit samples") -> None:
+        self._samples_instead = samples
         self._data = bytearray()  # received and not parsed yet
         self._has_begun = False
         self._skipped = 0  # bytes left to skip of an element that is not read
@@ -81,7 +86,7 @@ class WebmDecoder:
         self._data += data
         if not self._has_begun:
             if not WEBM_START.startswith(self._data[: len(WEBM_START)]):
-                raise _refused("another format")
+                raise _refused("another format", f", or {self._samples_instead}")
             self._has_begun = len(self._data) >= len(WEBM_START)
         return self._pieces()
 
@@ -198,8 +203,8 @@ def _element_header(data: bytearray) -> tuple[int, int, int] | None:
     return int.from_bytes(data[:width]), size, start
 
 
-def _refused(found: str) -> RequestError:
+def _refused(found: str, instead: str = "") -> RequestError:
     return RequestError(
-        f"expected WebM with Opus, as MediaRecorder writes it, or 16-bit samples; got {found}",
+        f"expected WebM with Opus, as MediaRecorder writes it{instead}; got {found}",
         code=DAMAGED_AUDIO,
     )

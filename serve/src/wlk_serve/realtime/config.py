@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import attrs
 import msgspec
@@ -44,14 +44,20 @@ _BETA_FIELDS = {
     "turn_detection": "audio.input.turn_detection",
 }
 _BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
+_G711_RATE = 8_000
 _OBJECTS = {"audio", "audio.input", "audio.input.transcription", "wlk"}
 _ANSWERS = {"id", "object", "expires_at", "wlk"}  # some clients send these back to the server
 
 
-class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """The format of appended audio, which has one channel; `rate` is in samples per second."""
+class AudioFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """
+    The format of appended audio; `rate` is in samples per second.
+
+    A field that is not here is an error: with `sample_rate` ignored, audio would be read wrongly.
+    """
 
     type: str = "audio/pcm"
+    channels: Literal[1] = 1
     rate: Annotated[int, Meta(ge=8_000, le=48_000)] = 24_000  # OpenAI's own clients send this rate
 
     @property
@@ -260,8 +266,11 @@ def _format(value: object, path: str) -> AudioFormat:
         value = {"type": _BETA_FORMATS.get(value, value)}
     requested: AudioFormat = converted(value, AudioFormat, path)
     _check_choice(requested.type, list(_ENCODINGS), f"{path}.type")
-    is_g711 = "rate" not in requested.record()
-    return AudioFormat(type=requested.type, rate=8_000) if is_g711 else requested
+    if "rate" in requested.record():
+        return requested
+    if isinstance(value, dict) and value.get("rate", _G711_RATE) != _G711_RATE:
+        raise invalid(f"{path}.rate", f"as {_G711_RATE} for {requested.type}", str(requested.rate))
+    return AudioFormat(type=requested.type, rate=_G711_RATE)
 
 
 def _check_choice(value: object, choices: list[str], path: str) -> None:

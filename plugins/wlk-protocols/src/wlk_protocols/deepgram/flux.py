@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from wlk_live.session import Commit, Endpoint, Failure, HypothesisChange, Marked
-from wlk_protocols.deepgram.messages import language_fields, message_type
+from wlk_protocols.deepgram.messages import SAMPLES, language_fields, message_type
 from wlk_protocols.deepgram.query import Configure
 from wlk_protocols.fields import decoded
 from wlk_protocols.utterance import text_of
@@ -88,7 +88,7 @@ class FluxProtocol:
         self._info = info
         self._query = query
         self._next_query = query  # applies when nobody speaks
-        self._webm = WebmDecoder() if query.is_webm else None
+        self._webm = WebmDecoder(samples=SAMPLES) if query.is_webm else None
         self._sequence = 0  # of the next message
         self._turn = 0
         self._turn_start: float | None = None  # in seconds; None before the first words

@@ -24,6 +24,7 @@ from wlk_live.session import (
 )
 from wlk_live.session.timeline import with_speakers
 from wlk_protocols.deepgram.messages import (
+    SAMPLES,
     channel_record,
     message_type,
     metadata_fields,
@@ -72,7 +73,7 @@ class ListenProtocol:
         self._channel_index = [channel, query.channels if query.is_multichannel else 1]
         self._info = info
         self._query = query
-        self._webm = WebmDecoder() if query.is_webm else None
+        self._webm = WebmDecoder(samples=SAMPLES) if query.is_webm else None
         self._words: list[ASRToken] = []  # committed, but not in a final result yet
         self._start = 0.0  # of the next result, in seconds
         self._shown: Message = {}  # the channel of the last interim result

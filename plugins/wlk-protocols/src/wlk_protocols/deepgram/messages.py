@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.protocols import Message, ModelCard
 
+#: For the error about audio of another format.
+SAMPLES = "samples with `encoding` and `sample_rate` in the query"
 _DECIMALS = 3  # of times in seconds
 
 

@@ -33,13 +33,14 @@ class MultichannelProtocol:
 
     def __init__(self, audio: SessionAudio, info: SessionInfo, query: ListenQuery) -> None:
         self._query = query
-        self._reader = PcmReader(query.options.encoding)
+        options = query.options
+        self._reader = PcmReader(options.encoding, rate=options.rate, channels=query.channels)
         self._rest = b""  # the beginning of a frame
         if not query.is_multichannel:
-            audio.change(attrs.evolve(query.options, encoding="f32le"))  # the mean
+            audio.change(attrs.evolve(options, encoding="f32le"))  # the mean
         others = range(1, query.channels if query.is_multichannel else 1)
         audios = [audio]
-        audios += [info.open_channel(query.options, partial(self._handle, i)) for i in others]
+        audios += [info.open_channel(options, partial(self._handle, i)) for i in others]
         self._channels = [
             ListenProtocol(each, info, query, channel=index) for index, each in enumerate(audios)
         ]
@@ -86,6 +87,7 @@ class MultichannelProtocol:
         if not self._query.is_multichannel:
             mixed = self._reader.read(frames).reshape(-1, self._query.channels).mean(axis=1)
             return [mixed.astype("<f4").tobytes()]
+        self._reader.check(frames)
         if self._reader.encoding == "f32le":
             self._reader.read(frames)  # what is refused, no channel gets
         samples = np.frombuffer(frames, f"V{size}").reshape(-1, self._query.channels)

@@ -175,6 +175,9 @@ def test_a_model_of_several_languages_is_told_which(copied, monkeypatch):
         (TINY, {"target_token": ">>de<<"}, OptionError, "has no target language >>de<<"),
         (None, {"source_language": None}, OptionError, "--language CODE"),
         (None, {"target_language": "is"}, OptionError, "no model is known from en to is; known"),
+        ("en-fr", {}, OptionError, "en-fr translates from en to fr, and not from en to de"),
+        ("o/opus-mt-en-fr-ct2", {"source_language": None}, OptionError, "to fr, and not to de"),
+        ("./de-en", {"target_language": "en"}, OptionError, "from de to en, and not from en to en"),
         (TINY, {"dtype": "float64"}, OptionError, "dtype must be one of"),
         (TINY, {"device": "cuda"}, BackendUnavailable, "finds no CUDA device"),
         (

@@ -18,7 +18,7 @@ from wlk_frameworks.checkpoints import read_json, read_json_table
 from wlk_frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
 from wlk_frameworks.sentences import ends_sentence
 from wlk_translate.engine.translator import ClauseTranslator
-from wlk_translate.models import MODELS, TARGET_TOKENS
+from wlk_translate.models import MODELS, TARGET_TOKENS, named_pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,7 @@ def load(
         raise OptionError("opus-mt: expected option target_language, such as de; got none")
     if model is None:
         model = _find_model(source_language, target_language)
+    _check_pair(model, source_language, target_language)
     chosen = choose_device(device)
     compute_type = choose_compute_type(dtype, device=chosen.kind)
     needs = ("config.json", "source.spm", "target.spm")
@@ -183,6 +184,17 @@ def _find_model(source: str | None, target: str) -> str:
             "format, with --translator opus-mt=MODEL"
         )
     return pair
+
+
+def _check_pair(model: str, source: str | None, target: str) -> None:
+    """Refuse a model of other languages: its translations would be shown as those asked for."""
+    pair = named_pair(model)
+    if pair is not None and pair != (source or pair[0], target):
+        asked = f"to {target}" if source is None else f"from {source} to {target}"
+        raise OptionError(
+            f"opus-mt: the model {model} translates from {pair[0]} to {pair[1]}, and not {asked}; "
+            "name another model or another language"
+        )
 
 
 def _target_token(model: str, directory: Path, language: str, chosen: str | None) -> str | None:

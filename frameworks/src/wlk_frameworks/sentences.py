@@ -81,6 +81,9 @@ def _dot_ends(stem: str, following: str | None, language: str | None) -> bool | 
     """Return whether a full stop ends a sentence between *stem* and the word *following*."""
     match = _WORD.search(stem)
     word = match[0] if match else ""  # none before an ellipsis
+    small = word[:1].lower() + word[1:]
+    if small in _ABBREVIATIONS:  # that begins a sentence
+        word = small
     is_letter = len(word) == 1 and word.isalpha()
     is_letter = is_letter and not unicodedata.name(word, "").startswith(_SYLLABLES)
     is_number = word[-1:].isdecimal()

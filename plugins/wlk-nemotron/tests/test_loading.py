@@ -36,6 +36,7 @@ def change(path, **values):
         ("config.json", {"model_type": "whisper"}, "found model_type whisper; .* pull 0.6b"),
         ("config.json", {"vocab_size": 99}, "vocab_size=99 .* lacks the id 17"),
         ("config.json", {"vocab_size": 5, "blank_token_id": 5}, "blank_token_id=5, but .* id 15"),
+        ("config.json", {"blank_token_id": 0}, "blank_token_id=0, but .* id 16 for <blank>"),
         ("config.json", {"num_decoder_layers": 10**9}, r"<= 16 .*num_decoder_layers"),
         ("config.json", {"decoder_hidden_size": 64}, "decoder_hidden_size=64, but the .* have 96"),
         ("processor_config.json", {"prompt_dictionary": {"auto": 128}}, "auto is not below 128"),
@@ -110,9 +111,10 @@ def test_a_missing_file_is_named(checkpoint, name):
     [
         (lambda vocab: vocab.insert(2, ["new", -1.0]), "has the text 'ze' for that id"),
         (lambda vocab: vocab.pop(), "lacks the id 15"),
+        (lambda vocab: vocab.append(vocab.pop(0)), "has the ids 15 and 0 for <unk>"),
         (lambda vocab: vocab.extend([["a", -1.0], ["b", -1.0]]), "has the id 17"),
     ],
-    ids=["shifted", "a piece less", "pieces more"],
+    ids=["shifted", "a piece less", "rotated", "pieces more"],
 )
 def test_a_tokenizer_of_another_model_is_refused(checkpoint, edit, message):
     """Its pieces would be other words; the message names both files."""

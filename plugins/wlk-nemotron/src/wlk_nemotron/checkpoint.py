@@ -60,6 +60,7 @@ class _Processor(Struct):
     supported_num_lookahead_tokens: Annotated[list[_LookAhead], Meta(min_length=1)] | None = None
     default_num_lookahead_tokens: _LookAhead | None = None
     prompt_dictionary: dict[str, Index] | None = None
+    blank_token: str | None = None
     num_prompts: Index | None = None
 
 
@@ -127,7 +128,7 @@ class CheckpointConfig:
         supported = processor.get("supported_num_lookahead_tokens") or LOOK_AHEADS
         default = processor.get("default_num_lookahead_tokens")
         default = supported[0] if default is None else default
-        pieces, languages = _vocabulary(directory, config)
+        pieces, languages = _vocabulary(directory, config, processor.get("blank_token"))
         return cls(
             name=name,
             dtype=read_json_table(directory / "wlk.json", _WlkConfig).get("dtype")
@@ -215,7 +216,7 @@ def _check_features(
 
 
 def _vocabulary(
-    directory: Path, config: Mapping[str, Any]
+    directory: Path, config: Mapping[str, Any], blank_token: str | None
 ) -> tuple[tuple[str, ...], dict[int, str | None]]:
     """Return the text of each id, and the language codes of ids that are language tags."""
     path = directory / "tokenizer.json"
@@ -227,6 +228,8 @@ def _vocabulary(
         vocabulary = {piece: number for number, (piece, _) in enumerate(vocabulary)}
     pieces = {number: piece.replace(WORD_SPACE, " ") for piece, number in vocabulary.items()}
     tags = {number: LANGUAGE_TAG.fullmatch(piece) for number, piece in pieces.items()}
+    added = {token["content"]: token["id"] for token in table.get("added_tokens", ())}
+    moved = next((each for each, n in added.items() if vocabulary.get(each, n) != n), None)
     pieces |= {token["id"]: "" for token in table.get("added_tokens", ()) if token.get("special")}
     languages = {number: code_of(tag[1]) for number, tag in tags.items() if tag}
     size, blank = config["vocab_size"], config["blank_token_id"]
@@ -239,6 +242,11 @@ def _vocabulary(
         fault = f", but the tokenizer has the id {highest}"
     elif pieces.get(blank):
         fault = f", but the tokenizer has the text {pieces[blank]!r} for that id"
+    elif added.get(blank_token or "", blank) != blank:
+        fault = f", but the tokenizer has the id {added[blank_token or '']} for {blank_token}"
+    elif moved is not None:  # in a shifted vocabulary, each id has the text of another
+        ids = f"{vocabulary[moved]} and {added[moved]}"
+        fault = f", but the tokenizer has the ids {ids} for {moved}"
     if fault or blank >= size:
         raise ModelNotFoundError(
             f"{path} does not fit the model: config.json has vocab_size={size} and "

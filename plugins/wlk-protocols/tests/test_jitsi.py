@@ -90,6 +90,32 @@ def test_the_words_of_a_participant_who_is_muted_become_final(meeting):
     assert (before, after, final_text(meeting.messages)) == ("", "w1", "w1 w2")
 
 
+def test_whoever_left_gives_up_their_place(meeting):
+    """After five minutes of the others; their words are kept, and they may come back."""
+    meeting.send(payload(speech([1]), "ann"), payload(speech([2]), "bob"))
+    *_, bob = meeting.channels
+    for _ in range(10):
+        meeting.send(payload(speech([None] * 300), "ann"))
+    before = bob.is_over
+    meeting.send(payload(speech([None] * 10), "ann"))
+    after = bob.is_over
+    meeting.send(payload(speech([3]), "bob"), END)
+
+    assert (before, after) == (False, True)
+    own = [each for each in meeting.messages if each["participant_id"] == "bob"]
+    assert final_text(own) == "w2 w3"
+    assert len(meeting.channels) == 3
+
+
+def test_the_first_who_spoke_keeps_the_place_of_the_meeting(meeting):
+    """It ends with the meeting, whoever else speaks."""
+    meeting.send(payload(speech([1]), "ann"), payload(speech([None] * 3100), "bob"))
+    meeting.send(payload(speech([2]), "ann"), END)
+
+    assert final_text(meeting.messages) == "w1 w2"
+    assert len(meeting.channels) == 2
+
+
 @pytest.mark.parametrize(
     ("language", "code"),
     [("de", "de"), ("en-US", "en"), ("null", "en"), ("", "en"), ("xx-XX", "en")],

@@ -75,7 +75,7 @@ def open_session(card, open_stream, monkeypatch):
             key_id="",
             limits=Limits(),
             **{"on_over": list, "on_closed": list, **calls},  # which does nothing
-            occupy=lambda _running: None,
+            occupy=lambda _running: lambda: None,
         )
 
     return open_session

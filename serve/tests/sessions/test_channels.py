@@ -96,7 +96,7 @@ class Socket:
 def serve(card, open_stream, streams):
     """Return a function that serves a client until it has left; it returns the counts."""
 
-    def serve(socket, *, max_sessions=2, has_readers=False, check_load=lambda: None):
+    def serve(socket, *, max_sessions=2, has_readers=False, check_load=lambda: None, order=list):
         limits = Limits(max_sessions=max_sessions)
         running = RunningSessions(limits)
         handlers = []
@@ -126,7 +126,7 @@ def serve(card, open_stream, streams):
             sockets = SessionSockets(service, Admission(), running, limits)
             await sockets.serve(route, socket)
             counts.append(len(running))
-            for handle, stream in zip(handlers, streams, strict=True):
+            for handle, stream in order([*zip(handlers, streams, strict=True)]):
                 handle(stream, [END])
                 counts.append(len(running))
 
@@ -174,6 +174,13 @@ def test_a_session_with_readers_is_completed_after_its_socket_is_lost(serve, str
 
     assert [stream.calls[:2] for stream in streams] == [[("receive", 1), ("end_audio",)]] * 2
     assert counts == [2, 2, 0]
+
+
+def test_a_channel_that_is_over_gives_up_its_place(serve):
+    """While the first one still has words to come."""
+    counts = serve(Socket(leaves=True), has_readers=True, order=reversed)
+
+    assert counts == [2, 1, 0]
 
 
 def test_a_protocol_is_told_when_it_cannot_have_a_channel():

@@ -10,6 +10,7 @@ from pathlib import Path
 import socket
 from types import ModuleType, SimpleNamespace
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import attrs
 import pytest
@@ -188,6 +189,25 @@ def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(
 
     assert [*message] == ["refused"]
     assert client.close_code == 4401
+
+
+def test_a_client_secret_opens_only_the_routes_that_take_it(hello, served, open_session):
+    """It is for browsers, and many protocols reach more than the session of one reader."""
+    (route,) = hello.routes()
+    plain = attrs.evolve(route, open=open_session)
+    taking = attrs.evolve(plain, path="/page", takes_secrets=True)
+    with served([plain, taking]) as (netloc, *_):
+        url = f"http://{netloc}/v1/realtime/client_secrets"
+        request = Request(url, b"{}", {"x-api-key": "secret"})
+        with urlopen(request) as answer:  # noqa: S310
+            headers = {"x-api-key": json.load(answer)["value"]}
+        with connect(f"ws://{netloc}/page", additional_headers=headers) as client:
+            first = json.loads(client.recv(WAIT))
+        with pytest.raises(InvalidStatus) as refused:
+            connect(f"ws://{netloc}/hello", additional_headers=headers)
+
+    assert first == {"hello": "send audio"}
+    assert refused.value.response.status_code == 401
 
 
 def test_a_full_server_refuses_in_the_shape_of_each_protocol(served, routes):

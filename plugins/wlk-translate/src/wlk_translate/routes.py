@@ -200,4 +200,4 @@ def _open(handshake: Handshake) -> Opening:
 def routes() -> list[SocketRoute]:
     """Return the route of OpenAI's translations."""
     path = "/v1/realtime/translations"
-    return [SocketRoute(protocol="translations", path=path, open=_open)]
+    return [SocketRoute(protocol="translations", path=path, open=_open, takes_secrets=True)]

@@ -50,7 +50,8 @@ class SessionInfo:
             a loss; None if the session ends with its socket.
         open_channel: returns more audio of the same client, at the same rate, whose events go to
             the given function instead of the protocol's `handle`.  It is counted as a session of
-            its own: raises RequestError if the server is full.  The protocol ends it.
+            its own until it is over: raises RequestError if the server is full.  The protocol ends
+            it, perhaps long before the session.
         send: sends messages that answer neither the client nor an event, such as news of another
             session, and closes a session whose audio has ended; call it in the event loop.
 
@@ -231,6 +232,8 @@ class SocketRoute:
             any text, which `HTTPConnection.path_params` has.
         open: returns the session that a client asks for; raises WLKError to refuse it.
         keys: returns the keys that a client offers, from wherever this protocol puts them.
+        takes_secrets: whether a client secret is as good as a key; `Handshake.secret` then has its
+            configuration.  Secrets are for browsers: whoever reads a page has one.
         refuse: returns the answer to an error before the session begins.
 
     """
@@ -239,6 +242,7 @@ class SocketRoute:
     path: str = attrs.field(validator=_check_path)
     open: Callable[[Handshake], Opening | Resumption]
     keys: Callable[[HTTPConnection], list[str]] = _header_keys
+    takes_secrets: bool = False
     refuse: Callable[[RequestError], Response | CloseSocket] = error_response
 
 

@@ -62,4 +62,4 @@ def _accepted(offered: Sequence[str]) -> str | None:
 
 def routes() -> list[SocketRoute]:
     """Return the WebSocket of OpenAI's transcriptions."""
-    return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open)]
+    return [SocketRoute(protocol="realtime", path="/v1/realtime", open=_open, takes_secrets=True)]

@@ -69,12 +69,14 @@ class _Channel:
     """
     Some audio of a session, and what handles its events.
 
-    The channels after the first are counted as sessions; the session ends and closes them.
+    The channels after the first are counted as sessions, each until it is over; the session ends
+    and closes them.
     """
 
     audio: SessionAudio
     handle: HandleEvent
     next_opening: float  # when its next stream may be opened
+    release: Callable[[], object] = lambda: None  # counts it no more
     streams: list[ServedStream] = attrs.field(factory=list)  # those that may have a backlog
 
     def end(self) -> None:
@@ -93,8 +95,8 @@ class ClientSession:
     of its words.
 
     Args:
-        occupy: called with what has to be counted: the session, then each further channel; raises
-            RequestError if the server is full.
+        occupy: called with what has to be counted: the session, then each further channel; returns
+            a function that ends this early, and raises RequestError if the server is full.
         on_over: called once, when the session takes and decodes no more audio.
         on_closed: called once after that, when no socket can attach to the session any more.
 
@@ -108,7 +110,7 @@ class ClientSession:
         protocol: str,
         key_id: str,
         limits: Limits,
-        occupy: Callable[[Running], object],
+        occupy: Callable[[Running], Callable[[], object]],
         on_over: Callable[[], object],
         on_closed: Callable[[], object],
     ) -> None:
@@ -136,6 +138,7 @@ class ClientSession:
         self._loop = asyncio.get_running_loop()
         self.audio = SessionAudio(opening.options)  #: of the first channel
         self._channels = [_Channel(self.audio, self._handle_first, self._loop.time())]
+        self._left_samples = 0  # of channels that ended before the session
         self._protocol = opening.make(self.audio, info)
         self._replaceable = {"wlk.ack", *self._protocol.replaceable}
         self.log = None if token is None else ResumeLog(token, self._replaceable)
@@ -177,7 +180,7 @@ class ClientSession:
 
     def _open_channel(self, options: StreamOptions, handle: HandleEvent) -> SessionAudio:
         channel = _Channel(SessionAudio(options), handle, self._loop.time())
-        self._occupy(channel)
+        channel.release = self._occupy(channel)
         self._channels.append(channel)
         return channel.audio
 
@@ -188,7 +191,7 @@ class ClientSession:
 
     def _count_audio(self) -> None:
         samples = sum(channel.audio.samples for channel in self._channels)
-        self.figures.count_audio(samples, self.audio.options.rate)
+        self.figures.count_audio(self._left_samples + samples, self.audio.options.rate)
 
     def _rewind(self) -> None:
         for channel in self._channels:
@@ -475,3 +478,9 @@ class ClientSession:
                 self._queue.close()
             elif self._has_readers:
                 self.close()
+            return
+        for channel in self._channels[1:]:
+            if channel.audio.is_over and not channel.audio.has_failed:
+                self._channels.remove(channel)
+                self._left_samples += channel.audio.samples
+                channel.release()

@@ -19,6 +19,7 @@ from wlk_serve.sessions.session import END_OF_AUDIO, LOST, OVERLOADED, ClientSes
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
+    from collections.abc import Callable
 
     from starlette.websockets import WebSocket
 
@@ -50,7 +51,8 @@ class SessionSockets:
         """Accept or refuse a WebSocket, and serve its session."""
         try:
             with contained():
-                key_id, secret = self._admission.identify(route.keys(socket), takes_secrets=True)
+                keys, takes_secrets = route.keys(socket), route.takes_secrets
+                key_id, secret = self._admission.identify(keys, takes_secrets=takes_secrets)
                 opening = route.open(Handshake.of(socket, self._service.card, secret, key_id))
                 session = (
                     None
@@ -99,10 +101,12 @@ class SessionSockets:
         """Return a new session, counted until it is over; raise WLKError to refuse it."""
         counted = ExitStack()
 
-        def occupy(running: Running) -> None:
+        def occupy(running: Running) -> Callable[[], object]:
             self._sessions.check(key_id)
             self._service.check_load()
-            counted.enter_context(self._sessions.entered(running, key_id))
+            place = counted.enter_context(ExitStack())
+            place.enter_context(self._sessions.entered(running, key_id))
+            return place.close
 
         def forget() -> None:
             if session.log is not None:

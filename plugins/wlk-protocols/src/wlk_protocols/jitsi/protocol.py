@@ -33,6 +33,9 @@ _HEADER_BYTES = 60  # the participant and the language, separated by "|" and pad
 _END = b"\0"  # the last message of a meeting
 # Jigasi sends nothing for a participant who is muted, perhaps in mid-word; skynet waits as long.
 _MUTED_SECONDS = 2.0
+# Nor does it say who has left.  Somebody who is muted for longer gets another place when they speak
+# again, if the server has one.
+_LEFT_SECONDS = 300.0
 _INTERIM_VARIANCE, _FINAL_VARIANCE = 0.5, 1.0  # skynet's: Jigasi's `stability`, and never integers
 
 
@@ -41,7 +44,7 @@ class _Participant:
     """The audio of a participant, and the current utterance."""
 
     name: str
-    audio: SessionAudio
+    audio: SessionAudio = attrs.field(init=False)
     until: float = 0.0  # the time of the meeting at which the audio received ends
     is_quiet: bool = False  # the utterance was ended, because no audio came
     utterance: Utterance = attrs.field(factory=Utterance)
@@ -54,7 +57,8 @@ class JitsiProtocol:
     A `ClientProtocol` for one meeting, with a channel for each participant.
 
     An interim result is the text of a participant's utterance so far, and the final result
-    replaces it.  Times of the meeting are counted by the audio of those who are heard.
+    replaces it.  Times of the meeting are counted by the audio of those who are heard.  Whoever
+    sends nothing for five minutes has left, except the first one: the meeting is a session itself.
     """
 
     replaceable: ClassVar[Collection[str | None]] = ()
@@ -65,7 +69,7 @@ class JitsiProtocol:
         self._audio = audio
         self._info = info
         self._clock = clock
-        self._participants: dict[str, _Participant] = {}
+        self._participants: dict[str, _Participant] = {}  # the first one stays the first
         self._now = 0.0  # the time of the meeting
         self._is_full = False  # a participant was refused, and none was admitted since
 
@@ -105,7 +109,7 @@ class JitsiProtocol:
 
     def handle(self, event: Event | SegmentEnd) -> Iterator[Message]:
         """Apply an event of the first participant."""
-        return self._handle(next(iter(self._participants)), event)
+        return self._handle(next(iter(self._participants.values())), event)
 
     def end(self) -> list[Message]:
         """End the audio of all participants; may be called again."""
@@ -118,12 +122,13 @@ class JitsiProtocol:
         """Return a participant; a new one gets a channel, whose language is that of the header."""
         if name in self._participants:
             return self._participants[name]
-        audio = self._audio
+        found, audio = _Participant(name=name, until=self._now), self._audio
         if self._participants:
-            audio = self._info.open_channel(audio.options, partial(self._handle, name))
+            audio = self._info.open_channel(audio.options, partial(self._handle, found))
         self._is_full = False
         audio.change(attrs.evolve(audio.options, language=self._language(name, language)))
-        found = self._participants[name] = _Participant(name=name, audio=audio, until=self._now)
+        found.audio = audio
+        self._participants[name] = found
         return found
 
     def _language(self, name: str, language: str) -> str | None:
@@ -149,9 +154,12 @@ class JitsiProtocol:
             if not other.is_quiet and other.until < self._now - _MUTED_SECONDS:
                 other.is_quiet = True
                 other.audio.commit()
+        for other in [*self._participants.values()][1:]:
+            if other.until < self._now - _LEFT_SECONDS:
+                del self._participants[other.name]
+                other.audio.end()
 
-    def _handle(self, name: str, event: Event | SegmentEnd) -> Iterator[Message]:
-        participant = self._participants[name]
+    def _handle(self, participant: _Participant, event: Event | SegmentEnd) -> Iterator[Message]:
         if isinstance(event, Failure) and event.is_final:
             yield from self.refuse(as_request_error(event.error))
         if (heard := participant.utterance.apply(event)) is not None:
@@ -159,7 +167,7 @@ class JitsiProtocol:
             if not participant.id:
                 participant.id = str(uuid.uuid4())
                 participant.began = round(self._clock() * 1000)
-            yield self._message(name, kind, text_of(tokens), participant)
+            yield self._message(participant.name, kind, text_of(tokens), participant)
             if kind == "final":
                 participant.id = ""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from wlk_protocols.fields import chosen_subprotocol, path_keys
 from wlk_protocols.twilio.calls import Calls, FollowerProtocol
 from wlk_protocols.twilio.protocol import TwilioProtocol
-from wlk_serve.protocols import Opening, RequestError, SocketRoute, StreamOptions, converted
+from wlk_serve.protocols import Opening, SocketRoute, StreamOptions, converted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,12 +37,6 @@ def _open_media(handshake: Handshake, calls: Mapping[str, Calls]) -> Opening:
 
 
 def _open_follower(handshake: Handshake, calls: Mapping[str, Calls]) -> Opening:
-    if handshake.secret is not None:
-        raise RequestError(
-            "expected a key of this server; a client secret cannot follow calls",
-            status=403,
-            code="invalid_api_key",
-        )
     call_sid = handshake.query.get("callSid") or None
     return Opening(
         make=partial(FollowerProtocol, calls=calls[handshake.key_id], call_sid=call_sid),

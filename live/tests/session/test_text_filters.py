@@ -228,8 +228,8 @@ def test_filters_run_in_their_order(run, speech):
     (late,) = tokens_of(run(speech, text_filters=[DigitFilter(), Filter(dash)]))
     early = tokens_of(run(speech, text_filters=[Filter(dash), DigitFilter()]))
 
-    assert late.text == " <01234567890123456789>"
-    assert joined(early) == "".join(f" <{digit}>" for digit in DIGITS * 2)
+    assert late.text == "<01234567890123456789>"
+    assert joined(early) == " ".join(f"<{digit}>" for digit in DIGITS * 2)
     assert spoken([late]) == spoken(early) == plain
 
 
@@ -247,6 +247,17 @@ def test_a_number_is_not_joined_over_a_change(first, second):
     assert not errors
     assert [token.text for token in tokens] == [" 12", " 3"]
     assert [token.speaker for token in tokens] == [first.get("speaker"), second.get("speaker")]
+
+
+def test_the_first_word_of_a_stream_is_no_rest_of_a_word():
+    """A filter gets it with a space, as all words, and it is written without one."""
+    first, *rest = words("one two and three")
+    tokens = (attrs.evolve(first, text="one"), *rest)
+    asked = Filter(waits)
+
+    assert filtered(asked, tokens)[0] == [*tokens]
+    assert [text for text, _ in asked.asked][:2] == [" one", " one two"]
+    assert [each.text for each in filtered(DigitFilter(), tokens)[0]] == ["12", " and", " 3"]
 
 
 def test_a_sentence_ends_the_clause_and_a_comma_does_not():
@@ -271,7 +282,7 @@ def test_a_filter_is_not_called_without_words(run, talk):
     text_filter = Filter()
     tokens = tokens_of(run(talk, text_filters=[text_filter]))
 
-    assert [text for text, _ in text_filter.asked] == [token.text for token in tokens]
+    assert [text for text, _ in text_filter.asked] == [f" {token.text.strip()}" for token in tokens]
 
 
 def test_the_least_probable_word_decides_how_probable_the_joined_one_is():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
@@ -57,6 +57,7 @@ class _Clause:
     waiting: tuple[ASRToken, ...] = ()
     last: ASRToken | None = None
     text: str = ""
+    is_new: bool = True  #: whether none of its tokens is settled
 
     def steps(
         self, text_filter: TextFilter, tokens: Sequence[ASRToken], *, is_last: bool
@@ -68,10 +69,11 @@ class _Clause:
                 yield from clause.flushed(text_filter, index)
                 clause = _Clause()
             text = (clause.text + token.text)[-_TAIL:]
-            clause = _Clause((*clause.waiting, token), token, text)
+            clause = _Clause((*clause.waiting, token), token, text, clause.is_new)
             is_long = len(clause.waiting) >= _MAX_WAITING
-            settled, count = _settled(text_filter, clause.waiting, is_last=is_long)
-            clause = attrs.evolve(clause, waiting=clause.waiting[count:])
+            settled, count = clause.settled(text_filter, is_last=is_long)
+            left, is_new = clause.waiting[count:], clause.is_new and not count
+            clause = attrs.evolve(clause, waiting=left, is_new=is_new)
             yield _Step(settled, clause, index + 1)
         if is_last:
             yield from clause.flushed(text_filter, len(tokens))
@@ -80,8 +82,21 @@ class _Clause:
         """End the clause, after *count* tokens of this push."""
         settled: list[ASRToken] = []
         if self.waiting:
-            settled, _ = _settled(text_filter, self.waiting, is_last=True)
+            settled, _ = self.settled(text_filter, is_last=True)
         yield _Step(settled, _Clause(), count)
+
+    def settled(self, text_filter: TextFilter, *, is_last: bool) -> tuple[list[ASRToken], int]:
+        """Call a filter; return the settled tokens with its text, and how many tokens they were."""
+        first = self.waiting[0]
+        if not self.is_new or first.text[:1].isspace():
+            answer = text_filter.replace(self.waiting, is_last=is_last)
+            return _replaced(self.waiting, answer, is_last=is_last)
+        # The first word of a stream has no space before it.  To a filter it would look like the
+        # rest of a word: "two hundred" would become "two 100".
+        spaced = attrs.evolve(first, text=f" {first.text}")
+        replacements, count = text_filter.replace((spaced, *self.waiting[1:]), is_last=is_last)
+        answer = [_without_space(each) for each in replacements], count
+        return _replaced(self.waiting, answer, is_last=is_last)
 
     def ends_before(self, token: ASRToken) -> bool:
         """Whether *token* begins another clause."""
@@ -143,10 +158,12 @@ class _Stage:
         return settled
 
 
-def _settled(
-    text_filter: TextFilter, tokens: tuple[ASRToken, ...], *, is_last: bool
-) -> tuple[list[ASRToken], int]:
-    return _replaced(tokens, text_filter.replace(tokens, is_last=is_last), is_last=is_last)
+def _without_space(replacement: Any) -> Any:
+    """Return what a filter made of the first word, or another answer, as it is written."""
+    is_first = isinstance(replacement, Replacement) and replacement.start == 0
+    if is_first and replacement.text[:1] == " ":
+        return attrs.evolve(replacement, text=replacement.text[1:])
+    return replacement
 
 
 def _replaced(

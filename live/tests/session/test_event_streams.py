@@ -49,6 +49,10 @@ def run_astream(processor, chunks, **options):
     return asyncio.run(collected(astream(BackendOf(processor), source, **options)))
 
 
+class ConnectionBrokenError(Exception):
+    """An error of a library for sockets, which is no OSError."""
+
+
 streaming = pytest.mark.parametrize("run", [run_stream, run_astream], ids=["stream", "astream"])
 
 
@@ -104,15 +108,26 @@ def test_a_wrong_argument_is_refused_before_a_stream_is_opened(call, options, er
         call(BackendOf(pytest.fail), chunks, vad=False, **options)
 
 
+@pytest.mark.parametrize("chunks", ["demo.wav", b"RIFF", np.zeros(3, np.float32)], ids=type)
+def test_what_is_a_recording_is_refused_with_the_call_for_it(chunks):
+    """Character by character, a path would be refused as a chunk."""
+    with pytest.raises(AudioFormatError, match=r"iterable of chunks, got .*transcribe"):
+        stream(BackendOf(pytest.fail), chunks)
+
+
 @pytest.mark.parametrize("call", [stream, astream], ids=["stream", "astream"])
-@pytest.mark.parametrize("failure", [AudioFormatError("damaged"), OSError("unplugged")], ids=repr)
+@pytest.mark.parametrize(
+    "failure",
+    [AudioFormatError("damaged"), OSError("unplugged"), ConnectionBrokenError("no close")],
+    ids=repr,
+)
 def test_a_source_that_fails_gives_the_text_before_the_failure(
     call, failure, open_coded, speech, words
 ):
-    """The audio before a failure is transcribed to its end before the failure is raised."""
+    """All audio before a failure, cut anywhere, is transcribed before the failure is raised."""
 
     def failing():
-        yield speech
+        yield from np.array_split(speech, 7)
         raise failure
 
     events = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 import numpy as np
 
 from wlk_core.audio import ValidAudio, sealed, to_float32, valid_copy, validate_audio
-from wlk_core.errors import AudioFormatError, WLKError
+from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.untrusted import shown
 
@@ -286,15 +286,18 @@ def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDA
     """
     Yield *pieces* in non-empty chunks of exactly *samples*; only the last may be shorter.
 
-    A chunk is yielded as soon as it is full.  If *pieces* raises WLKError or OSError, as
-    `decode_file` does for damage, the audio before the failure is yielded first, so that no
-    undamaged part is lost.  Raises ValueError unless *samples* is positive.
+    A chunk is yielded as soon as it is full.  If *pieces* raises, as `decode_file` does for damage,
+    the audio before the failure is yielded first, so that no undamaged part is lost.
+
+    Raises:
+        ValueError: *samples* is not positive.
+
     """
     chunker = Chunker(samples)
     try:
         for piece in pieces:
             yield from chunker.push(piece)
-    except (WLKError, OSError):
+    except Exception:
         yield from chunker.flush()
         raise
     yield from chunker.flush()

@@ -28,21 +28,28 @@ class Driver:
     Read a source and step its session: the loop around every session that has one source.
 
     Before each step it takes what the source has by then; at the end of the source, and when the
-    source fails with WLKError or OSError, it ends the audio.  So everything before a failure is
-    transcribed; the owner then reports `failure`.
+    source fails, it ends the audio.  So everything before a failure is transcribed; the owner then
+    reports `failure`.
 
     Args:
         session: a new session.
         read: the source; see `Read`, and `reading` for recordings.
         receive: called with each piece, by default `session.receive`.
+        failures: what a source that fails raises.  Any other error is a defect, and raised at once.
 
     """
 
     def __init__(
-        self, session: Session, read: Read, receive: Callable[[Any], object] | None = None
+        self,
+        session: Session,
+        read: Read,
+        receive: Callable[[Any], object] | None = None,
+        *,
+        failures: tuple[type[Exception], ...] = (WLKError, OSError),
     ) -> None:
         self.session = session
-        self.failure: WLKError | OSError | None = None  #: why the source failed
+        self.failure: Exception | None = None  #: why the source failed
+        self._failures = failures
         self._read: Read | None = read  # None after the end of the audio
         self._receive = session.receive if receive is None else receive
 
@@ -58,7 +65,7 @@ class Driver:
         while self._read is not None:
             try:
                 pieces = self._read(0.0 if self.session.has_work else _WAIT_SECONDS)
-            except (WLKError, OSError) as error:
+            except self._failures as error:
                 self.failure, pieces = error, None
             if pieces is None:
                 self.end()

@@ -7,12 +7,13 @@ from collections import deque
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 import logging
+import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from wlk_core.audio import sealed, valid_copy
-from wlk_core.errors import AudioFormatError, OptionError, WLKError
+from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.untrusted import real_number, shown
 from wlk_live.audio.pcm import Chunker, rechunk, require_rate
@@ -43,6 +44,10 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
+# Connections raise errors of their own libraries when they break, such as websockets'
+# ConnectionClosedError: those end the audio, with every word of it.
+_ANY = (Exception,)
+
 
 def stream(
     backend: Backend,
@@ -69,8 +74,8 @@ def stream(
     the stream without a finish; close the generator to do so at a known time.
 
     Errors, including those that *chunks* raises, are raised after everything committed before them.
-    If *chunks* raises a WLKError or OSError, the audio before it is transcribed to its end
-    first, so that a damaged file gives all the text of its undamaged part.
+    If *chunks* raises, the audio before it is transcribed to its end first, so that a connection
+    that breaks or a damaged file loses no word.
 
     Yields:
         The events of a Session in the order in which they happen, and one End.
@@ -84,6 +89,11 @@ def stream(
     samples, gate = _chunk_samples(chunk_seconds, sample_rate), silence_gate(vad)
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
+    if isinstance(chunks, str | bytes | os.PathLike):
+        kind = type(chunks).__name__
+        raise AudioFormatError(
+            f"expected an iterable of chunks, got {kind}; call transcribe, or pass decode_file(...)"
+        )
     _require_loaded(diarizer, text_filters)
     processor = backend.create_processor(language=language, task=task, **options)
     session = Session(
@@ -100,7 +110,7 @@ def _events(
 ) -> Generator[Event]:
     with closing(processor):
         pieces = map(sealed, rechunk(map(valid_copy, chunks), samples))
-        for events in _steps(Driver(session, reading(pieces))):
+        for events in _steps(Driver(session, reading(pieces), failures=_ANY)):
             yield from events
 
 
@@ -156,7 +166,7 @@ async def _async_events(
     with ExitStack() as stack:
         session = await _in_thread(partial(open_session, stack))
         arrived = _Arrived(samples)
-        steps = _steps(Driver(session, arrived.read))
+        steps = _steps(Driver(session, arrived.read, failures=_ANY))
         while True:
             while not (arrived.has_news or session.has_work or session.is_over):
                 await arrived.wait(pieces)
@@ -174,7 +184,7 @@ class _Arrived:
         self._chunker = Chunker(samples)
         self._chunks: deque[NDArray[np.float32]] = deque()
         self._has_ended = False
-        self._failure: WLKError | OSError | None = None
+        self._failure: Exception | None = None
 
     @property
     def has_news(self) -> bool:
@@ -187,7 +197,7 @@ class _Arrived:
             piece = await anext(pieces, None)
             if piece is not None:
                 self._chunks += self._chunker.push(valid_copy(piece))
-        except (WLKError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 -- a caller's source; `read` raises it again
             self._failure, piece = error, None
         if piece is None:
             self._has_ended = True

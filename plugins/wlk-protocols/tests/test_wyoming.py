@@ -10,7 +10,7 @@ from hypothesis import given, strategies
 import numpy as np
 import pytest
 
-from wlk_conformance.protocols import RULES, Client, PlayedSession, SilentStream
+from wlk_conformance.protocols import CARD, RULES, Client, PlayedSession, SilentStream
 from wlk_core.processor import StreamStats
 from wlk_core.tokens import ASRToken
 from wlk_live.session import Commit, End, Endpoint, SpeechStarted
@@ -103,6 +103,17 @@ def test_the_model_and_its_languages_are_described():
     ) == (True, True)
     (model,) = program["models"]
     assert (model["name"], model["languages"], model["installed"]) == ("played", ["en", "de"], True)
+
+
+def test_a_model_that_takes_the_language_from_the_audio_is_offered_for_every_one(monkeypatch):
+    """Without names of languages, Home Assistant would offer it for none."""
+    spec = attrs.evolve(CARD.spec, languages=(), capabilities=())
+    monkeypatch.setattr("wlk_conformance.protocols.CARD", attrs.evolve(CARD, spec=spec))
+    (info,) = Session().send(("describe", {}))
+    session = Session()
+
+    assert {"en", "de", "ja"} <= set(info["data"]["asr"][0]["models"][0]["languages"])
+    assert session.send(("transcribe", {"language": "en"}), START, CHUNK) == []
 
 
 def test_the_end_of_the_audio_gives_the_transcript(client):

@@ -69,6 +69,18 @@ def test_each_of_several_names_stands_for_the_model(spec):
         card.check_name("large-v3")
 
 
+def test_a_model_that_takes_the_language_from_the_audio_ignores_that_of_a_client(spec):
+    """Home Assistant and LiveKit always send one; refused, they would have no words."""
+    spec = attrs.evolve(spec, languages=(), capabilities=())
+    card = ModelCard.of(spec, "large-v3")
+
+    assert [card.check_language(code) for code in ("en", "en-US", "de,fr", "auto", "")] == [
+        None
+    ] * 5
+    with pytest.raises(RequestError, match="as a string"):
+        card.check_language(7)
+
+
 def test_auto_detects_the_language_and_an_empty_one_is_that_of_the_server(spec):
     """The command line takes "auto" in the same sense."""
     card = ModelCard.of(spec, "large-v3", "fr")

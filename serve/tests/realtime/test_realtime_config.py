@@ -125,6 +125,15 @@ def test_a_wrong_value_is_named_by_its_path(update, fields, path, problem):
     assert problem in str(caught.value)
 
 
+def test_a_language_that_the_model_takes_from_the_audio_is_named_as_ignored(card):
+    """Clients that always send one get their words."""
+    card = attrs.evolve(card, spec=attrs.evolve(card.spec, languages=(), capabilities=()))
+    session = {"audio": {"input": {"transcription": {"language": "en"}}}}
+    config = update_config(RealtimeConfig(model=card.name), session, card)
+
+    assert (config.language, config.ignored) == (None, ("audio.input.transcription.language",))
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("pcm16", "audio/pcm"), ("g711_ulaw", "audio/pcmu"), ("g711_alaw", "audio/pcma")],

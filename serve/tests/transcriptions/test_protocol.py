@@ -145,6 +145,14 @@ def test_text_that_is_no_unicode_is_refused(card):
         request(card, ("prompt", b"+2AA-".decode("utf-7")))
 
 
+def test_a_language_that_the_model_takes_from_the_audio_is_named_as_ignored(card):
+    """The request is answered all the same."""
+    spec = attrs.evolve(card.spec, languages=(), capabilities=())
+    found = request(attrs.evolve(card, spec=spec), ("language", "en"))
+
+    assert (found.language, found.ignored) == (None, ("language",))
+
+
 def test_a_name_that_no_header_can_carry_is_left_out(card):
     """The response lists the names of ignored fields in a header."""
     names = ["a\r\nset-cookie: x", "\u0442", "x" * 65, "good[0]"]

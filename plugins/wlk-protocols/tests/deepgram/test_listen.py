@@ -379,6 +379,11 @@ def test_fields_that_are_ignored_are_named_in_the_metadata():
             ("keyterm", "keywords"),
         ),
         ("detect_language=true&utterances=true", {}, ("detect_language", "utterances")),
+        (
+            "language=en-US",
+            {"spec": attrs.evolve(CARD.spec, languages=(), capabilities=())},
+            ("language",),
+        ),
     ],
 )
 def test_a_field_that_this_server_or_this_address_does_not_have_is_ignored(query, fields, names):

@@ -126,12 +126,18 @@ class ModelCard:
         served = (each for each in self.names if name in (each, f"{self.spec.name}/{each}"))
         return next(served, None)
 
+    @property
+    def hears_language(self) -> bool:
+        """Whether the model takes the language from the audio alone, and declares none."""
+        return not self.spec.languages and "language-forcing" not in self.spec.capabilities
+
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
         Return the backend's code for a language such as "en", "en-US" or "English".
 
         Of several, among which it is to be detected, it is a list such as "en,de".  It is that of
-        the server for "", and None, which detects the language, for "auto".
+        the server for "", and None, which detects the language, for "auto".  It is None too if the
+        model `hears_language`: clients that always send one would have no words otherwise.
 
         Raises:
             RequestError: the backend does not have the language, or *code* is not a string.
@@ -141,6 +147,8 @@ class ModelCard:
             raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
         if not code or code.lower() == _DETECTED:
             return None if code else self.language
+        if self.hears_language:
+            return None
         try:
             return checked_language(code, self.spec)
         except OptionError as error:

@@ -75,7 +75,8 @@ def parse_form(
             code="unsupported_task",
             param="model",
         )
-    ignored = {name for name in values if name not in _KNOWN}
+    unheard = {"language", "languages"} if card.hears_language else set[str]()
+    ignored = {name for name in values if name not in _KNOWN or name in unheard}
     if converted(single.get("temperature", "0"), _Temperature, "temperature", is_text=True):
         ignored.add("temperature")
     if "prompt" in single and not card.takes("prompt"):

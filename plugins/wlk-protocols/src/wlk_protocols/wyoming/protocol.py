@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
+from wlk_core.languages import NAMES
 from wlk_live.language_choice import forced_language
 from wlk_live.session import Commit, End, Endpoint, Failure, SpeechStarted
 from wlk_protocols.fields import checked, decoded, fitting_terms, gate_of, keyterms_of, language_of
@@ -281,7 +282,8 @@ class WyomingProtocol:
             **about,
             "name": card.name,
             "description": f"{card.name} on {card.spec.name}",
-            "languages": list(card.spec.languages),
+            # Home Assistant offers a model for the languages that it names, and none for no names.
+            "languages": list(card.spec.languages or NAMES),
         }
         program = {
             **about,

@@ -239,6 +239,33 @@ def test_several_languages_reach_the_backend_as_an_option(scripted, language, as
 
 
 @pytest.mark.parametrize(
+    ("own", "asked"),
+    [({}, ["Godot", None]), ({"keyterms": "wlk"}, ["Godot", "wlk"])],
+    ids=["none", "the operator's"],
+)
+def test_keyterms_that_a_model_refuses_cost_a_client_no_words(scripted, caplog, own, asked):
+    """The search of sherpa-onnx may take none, or its model not spell one of them."""
+    found = []
+
+    class Speller:
+        def create_processor(self, *, keyterms=None, **options):
+            found.append(keyterms)
+            if keyterms == "Godot":
+                raise OptionError("cannot spell Godot")
+            return scripted[0].create_processor(**options)
+
+    async def run(service):
+        opened = await service.open_stream(attrs.evolve(CONFIG, keyterms="Godot"), nothing)
+        opened.close()
+
+    with closing(Service(Speller(), scripted[1], processor_options=own)) as service:
+        asyncio.run(run(service))
+
+    assert found == asked
+    assert "left out: cannot spell Godot" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("error", "kind"),
     [
         (OptionError("no such language"), OptionError),

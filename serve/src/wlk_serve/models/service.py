@@ -414,7 +414,18 @@ class Service:
         self, parts: ExitStack, task: str, language: str | None, options: Mapping[str, Any]
     ) -> OnlineProcessor:
         chosen: dict[str, Any] = {**options, **language_arguments(language)}
-        processor = self._backend.create_processor(task=task, **chosen)
+        try:
+            processor = self._backend.create_processor(task=task, **chosen)
+        except OptionError as error:
+            # A search without keyterms, or one that cannot be spelled: names of a household and
+            # terms of an application must not cost its words.  Those of the operator may.
+            own = self._processor_options.get("keyterms")
+            terms = chosen.pop("keyterms", None)
+            if terms in {None, own}:
+                raise
+            chosen |= {} if own is None else {"keyterms": own}
+            processor = self._backend.create_processor(task=task, **chosen)
+            _LOGGER.warning("the keyterms of a client are left out: %s", error)
         return parts.enter_context(_closing(processor))
 
     def _options_of(self, request: StreamOptions | TranscriptionRequest) -> dict[str, Any]:

@@ -173,8 +173,8 @@ def _find_model(source: str | None, target: str) -> str:
     if source is None:
         raise OptionError(
             "opus-mt: a model translates from one language, and none is given; name the spoken "
-            "language with --language CODE (source_language), or a model with --translator "
-            "opus-mt=MODEL"
+            "language with --language CODE or --translator-option source_language=CODE, or a model "
+            "with --translator opus-mt=MODEL"
         )
     pair = f"{source}-{target}"
     if pair not in MODELS:

@@ -92,6 +92,7 @@ def test_fields_that_are_ignored_are_named_in_the_metadata():
     ("query", "headers", "reason"),
     [
         ("", {"content_type": "application/json"}, "does not fetch URLs"),
+        ("", {"content_type": "multipart/form-data; boundary=x"}, "got a form.* --data-binary"),
         ("callback=https://example.org", {}, "callback"),
         ("multichannel=perhaps", {}, "multichannel as true or false"),
         ("utterances=perhaps", {}, "utterances"),

@@ -42,6 +42,11 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
             "expected a recording as the body, got JSON; this server does not fetch URLs",
             code="unsupported_url",
         )
+    if handshake.headers.get("content-type", "").startswith("multipart/"):
+        raise RequestError(
+            "expected a recording as the body, got a form; with curl, send it by --data-binary",
+            code="unsupported_form",
+        )
     if "callback" in query:
         raise RequestError(
             "expected no callback; the transcript is the response to this request",

@@ -261,27 +261,3 @@ def test_cuts_that_could_not_be_made_are_refused(samples, message):
     """Cuts lie at whole frames, and half of the buffer must have room for a forced cut."""
     with pytest.raises(ValueError, match=message):
         over(Decoder(every_second), cut_samples=samples)
-
-
-@pytest.mark.parametrize(
-    ("probabilities", "border", "count"),
-    [
-        ((0.9, 0.9, 0.9, 0.9), 75, 3),
-        ((0.9, 0.9, 0.3, 0.9), 75, 2),
-        ((0.9, 0.3, 0.9, 0.9), 75, 1),
-        ((0.3, 0.9, 0.9, 0.9), 75, 1),
-        ((None, None, None, None), 75, 3),
-        ((0.3, 0.9, 0.9, 0.9), 5, 3),
-    ],
-)
-def test_an_unsure_word_and_those_after_it_wait_for_more_audio(probabilities, border, count):
-    """Of two seconds, words in the last 0.3 are not final, and unsure ones in a wider border."""
-    words = [
-        AlignedWord(0.5 * index, 0.5 * index + 0.5, " w", probability, frames=(25 * index + 24,))
-        for index, probability in enumerate(probabilities)
-    ]
-    policy = AlignAtt(
-        border_frames=15, rewind_frames=200, unsure_border_frames=border, sure_probability=0.6
-    )
-
-    assert policy.count_final(words, frames=100) == count

@@ -36,9 +36,6 @@ class AlignAtt:
     border_frames: int  #: number of frames at the end of the audio that no final token attends to
     #: Frames that attention may jump back; what follows a longer jump is not final.
     rewind_frames: int
-    #: Replaces a smaller `border_frames` from the first word below `sure_probability` on.
-    unsure_border_frames: int = 0
-    sure_probability: float = 0.0
 
     def count_final(self, words: Sequence[AlignedWord], *, frames: int, last_frame: int = 0) -> int:
         """
@@ -49,12 +46,10 @@ class AlignAtt:
         more than `rewind_frames` before the farthest frame of any final token, including those of
         earlier calls (*last_frame*).  Frames count from the start of the utterance.
         """
-        farthest, border = last_frame, self.border_frames
+        farthest = last_frame
         for count, word in enumerate(words):
-            if word.probability is not None and word.probability < self.sure_probability:
-                border = max(border, self.unsure_border_frames)
             for frame in word.frames:
-                if frame >= frames - border or frame < farthest - self.rewind_frames:
+                if frame >= frames - self.border_frames or frame < farthest - self.rewind_frames:
                     return count
                 farthest = max(farthest, frame)
         return len(words)

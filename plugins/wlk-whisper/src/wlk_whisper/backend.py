@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REWIND_FRAMES = 200  # 4 s, the rewind_threshold of SimulStreaming
-# Words of which Whisper is less sure often change with more context, and the decoder is forced to
-# begin with final words, so that a wrong one spoils the next ones too: of 48 words in four short
-# recordings tiny.en had 6 wrong without waiting, 3 where words below 0.4 waited, and 1 below 0.6.
-# A border of 0.4 s for all words changed none.  Of 614 words in 19 recordings 8 were wrong where
-# they waited for 1.0 s, 9 for 1.5 s and 10 without waiting, with a p95 of 1.37, 1.71 and 1.15 s.
-SURE_PROBABILITY = 0.6
-UNSURE_SECONDS = 1.0  # how much audio follows a final word of which Whisper is not sure
 LONG_FORM_BEAM_SIZE = 5  # as Whisper itself uses for recordings
 WARMUP_WORD = " a"  # any single token of text
 
@@ -192,9 +185,7 @@ def _open_stream(
         ),
         policy=AlignAtt(
             border_frames=round(options["border_seconds"] / ENCODER_FRAME_SECONDS),
-            unsure_border_frames=round(UNSURE_SECONDS / ENCODER_FRAME_SECONDS),
             rewind_frames=REWIND_FRAMES,
-            sure_probability=SURE_PROBABILITY,
         ),
         frame_samples=SAMPLES_PER_ENCODER_FRAME,
         language=config.language,

@@ -116,6 +116,14 @@ def test_a_model_that_takes_the_language_from_the_audio_is_offered_for_every_one
     assert session.send(("transcribe", {"language": "en"}), START, CHUNK) == []
 
 
+@pytest.mark.parametrize("form", [FORM, FORM | {"rate": 44_100}, FORM | {"channels": 2}], ids=str)
+def test_a_recording_is_not_converted_as_samples(form):
+    """Its bytes would be noise."""
+    (error,) = Session().send(START, ("audio-chunk", form, b"OggS" + bytes(4000)))
+
+    assert "got a recording in Ogg" in error["data"]["text"]
+
+
 def test_the_end_of_the_audio_gives_the_transcript(client):
     """The transcript is its joined chunks, and comes between start and stop."""
     messages = [*client.happen(commit("zero")), *client.send(STOP)]

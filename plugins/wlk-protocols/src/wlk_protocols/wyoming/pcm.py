@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from wlk_core.processor import SAMPLE_RATE
-from wlk_live.audio import Resampler
+from wlk_live.audio import PcmReader, Resampler
 from wlk_serve.protocols import RequestError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class AudioConverter:
     def __init__(self, form: AudioFormat) -> None:
         self.format = form
         self._resampler = Resampler(form.rate)
+        self._reader = PcmReader(rate=form.rate, channels=form.channels)
 
     def push(self, data: bytes) -> bytes:
         """
@@ -77,8 +78,11 @@ class AudioConverter:
 
         Raises:
             RequestError: the data ends within a sample.
+            AudioFormatError: it begins a recording, such as MP3.
 
         """
+        if self.format.width == self._reader.sample_bytes:
+            self._reader.check(data)
         if len(data) % (self.format.width * self.format.channels):
             raise RequestError(
                 f"expected whole samples of {self.format.width} bytes in {self.format.channels} "

@@ -38,6 +38,8 @@ PHONEMES = {
     "dʒ": "ʤ", "tʃ": "ʧ", "r": "ɹ", "ɚ": "əɹ", "eɪ": "A", "aɪ": "I", "aʊ": "W", "ɔɪ": "Y",  # noqa: RUF001 -- IPA
     "oʊ": "O", "əʊ": "Q", "x": "k", "ɬ": "l", "ʲ": "j",
 }  # fmt: skip
+# espeak-ng does not stress "I", and some voices of Kokoro then leave it out.
+PRONOUN = re.compile(r"\bI(?=(?:ɐm|[mdvl])?\b)")
 QUIET = 0.01  # amplitude; quieter samples before and after a sentence are cut
 PAUSES = (0.15, 0.8)  # seconds between sentences
 SPEEDS = (0.95, 1.2)
@@ -79,7 +81,7 @@ def _phonemes(sentence: str, language: str) -> Iterator[str]:
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         for old, new in PHONEMES.items():
             text = text.replace(old, new)
-        yield " ".join(text.split())
+        yield PRONOUN.sub("ˌI", " ".join(text.split()))
 
 
 def talk(kokoro: Kokoro, text: str, voice: str, rng: np.random.Generator) -> Audio:

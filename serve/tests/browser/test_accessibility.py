@@ -19,6 +19,7 @@ THEMES = ("light", "dark", "contrast")
 SPOKEN = """async () => {
     const { Transcript } = await import("/page/transcript.js");
     const { Renderer } = await import("/page/renderer.js");
+    const { speakerFields } = await import("/page/panels.js");
     const transcript = new Transcript();
     const log = document.getElementById("log");
     const words = (text, start, speaker) => text.split(" ").map((word, i) => (
@@ -28,7 +29,10 @@ SPOKEN = """async () => {
         const records = words(delta, 9 * i, speaker);
         transcript.apply({ type: "x.delta", item_id: i, delta, words: records });
         transcript.apply({ type: "x.completed", item_id: i });
+        const [language, text] = Object.entries({ de: "Guten Morgen.", ar: "هذا نص" })[i % 2];
+        transcript.apply({ type: "wlk.translation", start: 9 * i, end: 9 * i + 2, text, language });
     });
+    transcript.rename("1", "Anna Maria of the committee");
     const text = "these may change";
     const pending = { type: "x.hypothesis", item_id: 9, text, words: words(text, 60) };
     transcript.apply(pending);
@@ -36,7 +40,9 @@ SPOKEN = """async () => {
     transcript.apply(pending);
     new Renderer(log).draw(transcript);
     document.getElementById("intro").hidden = true;
-    document.getElementById("message").textContent = "The server does not answer.";
+    document.getElementById("message").textContent = "The server cannot keep up.";
+    document.getElementById("newest").hidden = document.getElementById("retry").hidden = false;
+    speakerFields(transcript, () => {});
 }"""
 
 
@@ -55,10 +61,12 @@ def violations(page):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_full_page_has_no_finding(open_page, address, theme):
+@pytest.mark.parametrize("languages", ["both", "speech", "translation"])
+def test_a_full_page_has_no_finding(open_page, address, theme, languages):
     """Axe checks contrast, names, roles and landmarks, with every kind of content on the page."""
     page = open_page(address).page
-    page.evaluate(f"localStorage['wlk-captions'] = JSON.stringify({{theme: '{theme}'}})")
+    settings = f"{{theme: '{theme}', languages: '{languages}'}}"
+    page.evaluate(f"localStorage['wlk-captions'] = JSON.stringify({settings})")
     page.reload()
     page.evaluate(SPOKEN)
 
@@ -71,6 +79,7 @@ def test_a_dialog_has_no_finding(open_page, address, name, theme):
     """The page behind an open dialog is inert."""
     page = open_page(address).page
     page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    page.evaluate(SPOKEN)
     page.evaluate(f"document.getElementById('{name}-dialog').showModal()")
 
     assert violations(page) == []
@@ -80,7 +89,8 @@ def test_the_caption_window_has_no_finding(open_page, address):
     """Its words have enough contrast, on their own dark background."""
     page = open_page(f"{address}/page/captions.html").page
     page.evaluate("""() => new BroadcastChannel("wlk-captions").postMessage(
-        { lines: [{ speaker: "A", solid: "four two", pending: " seven" }] })""")
+        { lines: [{ speaker: "A", solid: "four two", pending: " seven",
+            translation: "vier zwei", language: "de" }] })""")
     page.get_by_text("four two").wait_for()
 
     assert violations(page) == []
@@ -119,3 +129,18 @@ def test_no_width_needs_scrolling_sideways(open_page, address, width):
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.getElementById('page').scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_notice_with_a_button_covers_no_word(open_page, address, width):
+    """At the end of the page, the newest words are above it."""
+    page = open_page(address, viewport={"width": width, "height": 640}).page
+    page.evaluate(SPOKEN)
+    below = page.evaluate("""() => {
+        document.getElementById("scroller").scrollTop = 1e6;
+        const [line] = [...document.querySelectorAll("#log .line")].slice(-1);
+        const edge = (element, side) => element.getBoundingClientRect()[side];
+        return edge(line, "bottom") - edge(document.getElementById("notice"), "top");
+    }""")
+
+    assert below <= 0

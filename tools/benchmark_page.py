@@ -52,9 +52,9 @@ the machine.  RTF does: it holds for the machine above under its load of that da
 "last / second minute" divides the work in the last minute by that in the second minute.
 If there are no errors, the upper end of the interval is the binomial one.
 
-A `digits` checkpoint is a tiny model of ten English words, or a grammar of them, made to test
-streaming.  The set comes from the synthesisers on which the models were trained, with other
-settings, so few errors are expected.  The table compares backends and policies on these models.
+A `digits` checkpoint is a tiny model of ten English words, made to test streaming.  The set comes
+from the synthesisers on which the models were trained, with other settings, so few errors are
+expected.  The table compares backends and policies on these models.
 It does not predict the accuracy of real checkpoints: [Whisper](whisper.md#on-published-weights) has
 the figures of tiny.en and base on recordings of English."""
 

@@ -34,7 +34,7 @@ def command(
     proof: Mapping[str, Any], report: Path, suite_arguments: Sequence[str]
 ) -> list[str | Path]:
     """Return the command that runs a proof and writes *report*."""
-    if "test" in proof:  # this backend talks to a server that its plugin's test starts
+    if "test" in proof:  # which starts a server or names a model
         pytest = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
         options = [f"--wlk-{argument.removeprefix('--')}" for argument in joined(suite_arguments)]
         return [*pytest, ROOT / proof["test"], f"--wlk-report={report}", *options]

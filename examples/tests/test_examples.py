@@ -42,6 +42,10 @@ class Engine:
         del loudness
         return transcribe(list, audio, prompt=prompt, language=language)
 '''
+#: The files that wlk-vosk looks for, without their contents.
+VOSK_FILES = dict.fromkeys(
+    ("am/final.mdl", "conf/mfcc.conf", "conf/model.conf", "graph/Gr.fst"), ""
+)
 
 pytestmark = pytest.mark.slow
 
@@ -105,25 +109,11 @@ def test_hello_keeps_the_contract(tmp_path: Path) -> None:
     assert " passed" in output
 
 
-def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path: Path) -> None:
-    """wlk-pocketsphinx is compliant in both tiers, without deviations and within its bounds."""
-    tests, report = EXAMPLES / "wlk-pocketsphinx/tests", tmp_path / "report.json"
-
-    options = ("--wlk-speech", "--wlk-report", report)
-    run(sys.executable, "-m", "pytest", "-q", tests, *options, cwd=tmp_path)
-
-    judged = json.loads(report.read_text(encoding="utf-8"))
-    outcomes = {rule["id"]: rule["outcome"] for rule in judged["rules"]}
-    assert judged["verdict"] == "compliant"
-    assert {"QUAL-01": "pass", "QUAL-02": "pass", "TIME-05": "pass"}.items() <= outcomes.items()
-    assert not {"deviation", "stale", "fail"} & set(outcomes.values())
-
-
 def test_a_file_becomes_timed_words(tmp_path: Path) -> None:
     """The script prints a line with the start, end and text of each word."""
     script = EXAMPLES / "transcribe_file.py"
 
-    output = run(sys.executable, script, clip_path("demo"), "pocketsphinx", "digits", cwd=tmp_path)
+    output = run(sys.executable, script, clip_path("demo"), "sherpa", "digits", cwd=tmp_path)
 
     words = [line.split() for line in output.splitlines()]
     expected = load_clip("demo").words
@@ -134,21 +124,28 @@ def test_a_file_becomes_timed_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grammar", "words"),
+    ("files", "expected"),
     [
-        ("yes | no", "yes Y EH S"),
-        ("#JSGF V1.0;\ngrammar g;\npublic <g> = yes | no;\n", "yes Y EH S\n"),
-        ("#JSGF V1.0;\ngrammar g;\npublic <g> = yes;\n", "yes Y EH QQ\n"),
+        ({}, r"lacks am/final.mdl, .*--model"),
+        (VOSK_FILES, r"Vosk could not load .*--model"),
+        ({**VOSK_FILES, "conf/mfcc.conf": "--sample-frequency=44100"}, r"needs .* 44100 samples"),
     ],
-    ids=["no grammar", "a word without pronunciation", "an unknown phone"],
+    ids=["an empty directory", "a damaged model", "a model of music"],
 )
-def test_a_broken_grammar_is_refused_in_one_line(grammar: str, words: str, tmp_path: Path) -> None:
-    """The error states what was expected."""
-    (tmp_path / "grammar.jsgf").write_text(grammar, encoding="utf-8")
-    (tmp_path / "words.dict").write_text(words, encoding="utf-8")
+def test_what_is_no_model_of_vosk_is_refused(files: Any, expected: str, tmp_path: Path) -> None:
+    """The error states what was expected, in one line."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
 
-    with pytest.raises(WLKError, match=r"^.*expected a JSGF grammar.*$"):
-        load_backend("pocketsphinx", str(tmp_path))
+    with pytest.raises(WLKError, match=rf"^.*{expected}.*$"):
+        load_backend("vosk", str(tmp_path))
+
+
+def test_vosk_asks_for_a_model() -> None:
+    """It has no default, because no model is downloaded."""
+    with pytest.raises(WLKError, match=r"^vosk has no default model; unpack .* --model DIR$"):
+        load_backend("vosk")
 
 
 def test_the_template_complies_before_its_engine_is_written(made: Any, tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""PocketSphinx as a backend of wlk-core: recognise the phrases of a grammar in real time."""

@@ -1,0 +1,1 @@
+"""Vosk as a backend of wlk-core: Kaldi models that stream natively."""

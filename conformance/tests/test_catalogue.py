@@ -37,7 +37,7 @@ def _prepared(monkeypatch, request):
     monkeypatch.setenv("PYTHONPATH", path)
     if "Slow" not in request.node.name:  # really waited, several times for each backend
         monkeypatch.setattr(text, "SLOW", 0.01)
-    if "TakesLocksInTwoOrders" in request.node.name:
+    if any(name in request.node.name for name in ("TakesLocks", "KeepsLock")):
         for module in (calls, scenes, sharing):
             monkeypatch.setattr(module, "STUCK", 0.5)
     if "PKG-06" in request.node.name:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from wlk_conformance.stalls import LAST, Stall, look_at
+from wlk_conformance import stalls
+from wlk_conformance.calls import ends_within, in_thread
+from wlk_conformance.stalls import LAST, Stall, look_at, timed
+from wlk_conformance.suite import packaging
 
 LIMIT = 10.0  # seconds
 
@@ -33,6 +37,8 @@ def hang(*, computes, is_unserved, seconds):
         pytest.param(0.0, False, 12, "10 s", id="idle"),
         pytest.param(0.05, False, 13, "10 s", id="idle beside a thread that polls"),
         pytest.param(1.0, True, 13, "10 s of processor time", id="in an endless loop"),
+        pytest.param(16.0, True, 9, "", id="on sixteen processors for less than the limit"),
+        pytest.param(0.4, False, 13, "10 s", id="sleeping and computing in turn"),
         pytest.param(0.05, True, 60, "", id="on a machine that gives it a twentieth"),
         pytest.param(0.0, True, 60, "", id="on a machine that reads its pages from a disk"),
         pytest.param(0.0, True, 101, f"{LAST * LIMIT:g} s", id="on a machine that never goes on"),
@@ -55,14 +61,66 @@ def test_progress_begins_again():
 
 
 def test_a_process_is_looked_at_with_its_children():
-    """A process that waits for its input is idle, one that computes is not, and one may be gone."""
-    waiting = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    """A process that computes is not idle, and neither is its parent; it may be gone."""
+    computing = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        spent, _ = look_at(os.getpid())
+        while not look_at(computing.pid)[0]:
+            pass
 
-        assert spent > 0
-        assert look_at(os.getpid())[1]  # this thread runs
+        assert look_at(computing.pid)[1]
+        assert look_at(os.getpid())[1]
     finally:
-        waiting.communicate(b"\n")
+        computing.kill()
+        computing.wait()
 
-    assert look_at(waiting.pid) == (0.0, False)
+    assert look_at(computing.pid) == (0.0, False)
+
+
+def loaded(_pid):
+    """Look at a process that waits for a processor and never gets one."""
+    return 0.0, True
+
+
+def idle(_pid):
+    """Look at a process in which nothing happens."""
+    return 0.0, False
+
+
+def test_an_interpreter_that_the_machine_keeps_waiting_is_no_failure(monkeypatch):
+    """PKG-02 and PKG-05 judge an import by its own time."""
+    monkeypatch.setattr(packaging, "IMPORT_LIMIT", 0.01)
+    monkeypatch.setattr(stalls, "LAST", 100_000)
+    monkeypatch.setattr(packaging, "look_at", loaded)
+
+    assert packaging._run_python("print('imported')") == "imported\n"
+
+
+def test_an_interpreter_that_hangs_is_a_failure(monkeypatch):
+    """An import that waits for something that never comes fails within its limit."""
+    monkeypatch.setattr(packaging, "IMPORT_LIMIT", 0.01)
+    monkeypatch.setattr(packaging, "look_at", idle)
+
+    with pytest.raises(AssertionError, match=r"a fresh interpreter took more than 0\.01 s"):
+        packaging._run_python("import threading; threading.Event().wait()")
+
+
+@pytest.mark.parametrize("look", [loaded, idle])
+def test_a_call_that_the_machine_keeps_waiting_ends_in_time(look, monkeypatch):
+    """A call of the backend is blamed for the time in which it does nothing, and for no other."""
+    monkeypatch.setattr(stalls, "LAST", 100_000)
+    looked = threading.Event()
+
+    def looking(pid):
+        looked.set()
+        return look(pid)
+
+    monkeypatch.setattr(stalls, "look_at", looking)
+    calling = in_thread(looked.wait)
+
+    with timed(0.01) as waiting:
+        looked.wait()
+        while look is idle and waiting.is_in_time:
+            looked.wait(0.001)
+
+    assert waiting.is_in_time == (look is loaded)
+    assert ends_within(0.01, calling)

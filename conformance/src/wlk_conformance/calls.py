@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, wait
+import contextlib
 from contextlib import contextmanager, nullcontext
 import mmap
 import os
+from pathlib import Path
 import reprlib
+import sys
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
+from wlk_conformance.stalls import ends_in_time
 from wlk_core import Emission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
 _RUNNING, _FORKED = slice(0, 256), slice(256, 512)  # bytes: the running call, one in a forked copy
 _MAX_LINES = 14  # calls kept, because the last ones before a failure explain most
+_INNERMOST = 3  # functions shown of a call that does not end
+_WAITING = {threading.__file__, contextlib.__file__}  # their frames say nothing about a backend
 _MAX_CHARS = 200  # characters shown of the tokens of one emission
-NO_WAIT = 5.0  # seconds within which a call that waits for nothing returns, on any machine
-STUCK = 30.0  # seconds after which a held call that has not begun or ended counts as stuck
+# Seconds of the process's own time, see `stalls`: a loaded machine is not to blame.
+NO_WAIT = 5.0  # within which a call that waits for nothing returns
+STUCK = 30.0  # after which a held call that has not begun or ended counts as stuck
 #: The rule that a call breaks if it raises without a reason, hangs or ends the process.
 RULES_OF_CALLS = {
     "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
@@ -169,36 +176,54 @@ class CallLog:
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
 
 
-def in_thread(call: Callable[[], object]) -> Future[object]:
-    """Run *call* on a new daemon thread; the future has its result or exception."""
-    future: Future[object] = Future()
+class Calling(Future[object]):
+    """A call on a new daemon thread, with its result or exception."""
 
-    def run() -> None:
+    def __init__(self, call: Callable[[], object]) -> None:
+        super().__init__()
+        self._call = call
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
         try:
-            future.set_result(call())
+            self.set_result(self._call())
         except BaseException as error:  # noqa: BLE001 -- whoever waits raises or reports it
-            future.set_exception(error)
+            self.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
-    return future
+    @property
+    def place(self) -> str:
+        """Where the call is: its innermost functions, the first one first, and the line."""
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 -- documented
+        if frame is None:  # it has ended meanwhile
+            return "no function"
+        stack = traceback.extract_stack(frame)
+        inner = [each for each in stack if each.filename not in _WAITING][-_INNERMOST:]
+        names = " > ".join(each.name for each in inner)
+        return f"{names} ({Path(inner[-1].filename).name}:{inner[-1].lineno})"
 
 
-def ends_within(seconds: float, *calls: Future[object]) -> bool:
-    """Wait at most *seconds* for *calls* to end; return whether all have."""
-    return not wait(calls, seconds).not_done
+def in_thread(call: Callable[[], object]) -> Calling:
+    """Run *call* on a new daemon thread; the future has its result or exception."""
+    return Calling(call)
+
+
+def ends_within(limit: float, *calls: Future[object]) -> bool:
+    """Wait for *calls* until all have ended or this process hangs for *limit* seconds."""
+    return ends_in_time(limit, lambda seconds: not wait(calls, seconds).not_done)
 
 
 def while_held(
     call: Callable[[], object],
     act: Callable[[], None],
     held: Callable[[Callable[[], None]], AbstractContextManager[None]] | None,
-) -> Future[object]:
+) -> Calling:
     """Run *call* in a thread; while its engine call is *held*, if it can be, *act* in this one."""
     begun, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
         begun.set()
-        go_on.wait(STUCK)
+        ends_in_time(STUCK, go_on.wait)
 
     def run() -> None:
         if held is None:
@@ -209,7 +234,7 @@ def while_held(
         calling = in_thread(run)
         calling.add_done_callback(lambda _: begun.set())  # if it does not call the engine
         try:
-            begun.wait(STUCK)
+            ends_in_time(STUCK, begun.wait)
             act()
         finally:
             go_on.set()

@@ -15,12 +15,14 @@ import socket
 import sys
 import tempfile
 import threading
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Any, NoReturn
 from unittest import mock
 
 import numpy as np
 import psutil
+
+from wlk_conformance.stalls import ends_in_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -144,12 +146,15 @@ def children() -> frozenset[psutil.Process]:
 
 def remaining(before: frozenset[psutil.Process], *, grace: float = GRACE) -> list[psutil.Process]:
     """Return the children that are new since *before* and still run after *grace* seconds."""
-    limit = monotonic() + grace
-    while new := children() - before:  # psutil.wait_procs would reap children
-        if monotonic() > limit:
-            return sorted(new, key=lambda child: child.pid)
-        sleep(TICK)
-    return []
+
+    def ended(seconds: float) -> bool:  # psutil.wait_procs would reap children
+        if children() <= before:
+            return True
+        sleep(min(TICK, seconds))
+        return children() <= before
+
+    is_over = ends_in_time(grace, ended)
+    return [] if is_over else sorted(children() - before, key=lambda child: child.pid)
 
 
 def end_children(leaked: Iterable[psutil.Process]) -> str:

@@ -310,8 +310,8 @@ def insert_runs_the_model(stream, audio, end_time=None):
 
 @by_tests("IN-04", on="received")
 def waits_a_little_in_each_insert(stream, audio):
-    """Waits for 12 ms in each insert."""
-    sleep(0.012)
+    """Waits for 20 ms in each insert."""
+    sleep(0.02)
     return audio
 
 

@@ -60,7 +60,7 @@ class ClosesSlowly(FaultyStream):
     def close(self):
         if not self.backend.marks.setdefault("waited", []):
             self.backend.marks["waited"].append(True)
-            sleep(monitor.NO_WAIT + 0.1)
+            sleep(1.5 * monitor.NO_WAIT)
         self.stream.close()
 
 
@@ -80,7 +80,7 @@ class CloseWaitsForRetry(FaultyStream):
     def close(self):
         if self.is_owed and not self.backend.marks["waits"]:
             self.backend.marks["waits"] += 1
-            sleep(monitor.NO_WAIT + 0.5)
+            sleep(1.5 * monitor.NO_WAIT)
         self.stream.close()
 
 

@@ -131,19 +131,27 @@ class LosesWordAfterThirdOverlap(OverlapBackend):
         return hypothesis.words if self.overlaps <= 3 else hypothesis.words[:-1]
 
 
-@by_tests("ISO-02")
-class TakesLocksInTwoOrders(FaultyStream):
-    """Takes a lock of the model, then one of a cache, and in a reset in the other order."""
+class _Deadlocked(FaultyStream):
+    """A stream that takes locks of its backend."""
+
+    def lock(self, name, *, seconds=3.0):
+        """Return the lock *name* of the backend if it was taken; a deadlock ends after seconds."""
+        lock = self.backend.marks.setdefault(name, threading.Lock())
+        return lock if lock.acquire(timeout=seconds) else None
 
     @contextmanager
     def locked(self, *names):
-        """Take locks of the backend in this order; a deadlock ends after some seconds."""
+        """Take locks in this order."""
         with ExitStack() as stack:
             for name in names:
-                lock = self.backend.marks.setdefault(name, threading.Lock())
-                if lock.acquire(timeout=3.0):
+                if (lock := self.lock(name)) is not None:
                     stack.callback(lock.release)
             yield
+
+
+@by_tests("ISO-02")
+class TakesLocksInTwoOrders(_Deadlocked):
+    """Takes a lock of the model, then one of a cache, and in a reset in the other order."""
 
     def made(self, call, make):
         with self.locked("model"):
@@ -153,6 +161,24 @@ class TakesLocksInTwoOrders(FaultyStream):
 
     def reset(self):
         with self.locked("cache", "model"):
+            super().reset()
+
+
+@by_tests("ISO-02")
+class KeepsLockBetweenCalls(_Deadlocked):
+    """Takes a lock of the model in a step and keeps it until the next call; a reset needs it."""
+
+    kept = None
+
+    def made(self, call, make):
+        if self.kept is None:
+            self.kept = self.lock("model", seconds=0.0)
+        elif call != "process_iter":
+            self.kept = self.kept.release()
+        return super().made(call, make)
+
+    def reset(self):
+        with self.locked("model"):
             super().reset()
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import AbstractContextManager, nullcontext, suppress
 import gc
 import threading
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,6 +25,7 @@ from wlk_conformance.side_effects import (
     remaining,
     standard_output,
 )
+from wlk_conformance.stalls import ends_in_time, has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,9 +164,8 @@ class Campaign:
                     yield attrs.evolve(difference, reference=reference)
 
     def _leaks(self, threads: set[threading.Thread], files: int) -> Iterator[Violation]:
-        limit = monotonic() + self._grace  # for all of them together
-        for thread in set(threading.enumerate()) - threads:
-            thread.join(max(0.0, limit - monotonic()))
+        new = set(threading.enumerate()) - threads
+        ends_in_time(self._grace, lambda seconds: all(has_ended(each, seconds) for each in new))
         if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
             self._grace = BRIEF_GRACE
             text = f"{len(names)} threads are alive after all streams were closed: {names[:5]}"

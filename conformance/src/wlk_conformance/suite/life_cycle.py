@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 import gc
 from itertools import product
 import threading
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import open_files
+from wlk_conformance.stalls import ends_in_time, has_ended, timed
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
     check_alone,
@@ -262,22 +263,18 @@ class LifeRules:
             driver.feed(stimulus.audio)
             if is_finished:
                 driver.finish()
-            began = monotonic()
             driver.processor.close()
             driver.processor.close()
-            for thread in set(threading.enumerate()) - threads:
-                thread.join(max(0.0, began + NO_WAIT - monotonic()))
-                assert not thread.is_alive(), f"{thread.name!r} is alive after close()"
+            _check_threads_end(threads, "after close()")
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
             calls = {**exclusive_calls(wlk, driver, stimulus.audio), "finish": driver.finish}
             for name, call in calls.items():
                 check_raises(StreamClosed, name, call)
-        began = monotonic()
-        other.close()
-        other.close()
-        spent = monotonic() - began
-        assert spent <= NO_WAIT, f"close() of the backend took {spent:.1f} s, {NO_WAIT:g} s allowed"
+        with timed(NO_WAIT) as closing:
+            other.close()
+            other.close()
+        assert closing.is_in_time, f"close() of the backend took more than {NO_WAIT:g} s"
         check_raises(StreamClosed, "create_processor after close()", other.create_processor)
 
     @rule(
@@ -326,13 +323,16 @@ def _check_closed(
     driver: StreamDriver, threads: set[threading.Thread], files: int, *, idle: int | None, how: str
 ) -> None:
     """Close a stream, and assert that its threads, files and state are gone within NO_WAIT."""
-    began = monotonic()
     driver.processor.close()
-    for thread in set(threading.enumerate()) - threads:  # a timer is a thread
-        thread.join(max(0.0, began + NO_WAIT - monotonic()))
-        assert not thread.is_alive(), f"{how}, {thread.name!r} is alive after close()"
+    _check_threads_end(threads, f"after close(), {how}")
     if open_files() > files:
         gc.collect()
         assert (more := open_files() - files) <= 0, f"{how}, close() leaves {more} files open"
     held = driver.processor.stats.state_bytes
     assert held is None or held <= (idle or 0), f"{how}, a closed stream holds {held} bytes"
+
+
+def _check_threads_end(before: set[threading.Thread], when: str) -> None:
+    """Assert that the threads that are new since *before* end within NO_WAIT; a timer is one."""
+    for thread in set(threading.enumerate()) - before:
+        assert ends_in_time(NO_WAIT, partial(has_ended, thread)), f"{thread.name!r} is alive {when}"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 import json
 import math
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked, seeded_by
+from wlk_conformance.stalls import ends_in_time, look_at
 from wlk_conformance.suite.scenes import check_raises, counted
 from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
@@ -27,7 +30,7 @@ HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface
 BOUNDS = {"wer", "word_start_median", "word_start_bias", "invented_words"}
 PROMPT = "Ada Lovelace"
 NOWHERE = "no-such-owner/no-such-model-52e1"
-IMPORT_LIMIT = 60.0  # seconds that an import may take
+IMPORT_LIMIT = 60.0  # seconds of its own time that an import may take, see `stalls`
 CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
 
 
@@ -260,16 +263,27 @@ def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, dict[str, 
 
 def _run_python(code: str, *arguments: str) -> str:
     """Run *code* in a fresh interpreter, which must not fail; return its standard output."""
-    done = subprocess.run(  # noqa: S603 -- the suite's own code
-        [sys.executable, "-P", "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=IMPORT_LIMIT,
-        check=False,
-    )
-    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    assert done.returncode == 0, f"in a fresh interpreter: {last}"
-    return done.stdout
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(  # noqa: S603 -- the suite's own code
+            [sys.executable, "-P", "-c", code, *arguments], stdout=output, stderr=errors, text=True
+        )
+
+        def ended(seconds: float) -> bool:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            return process.returncode is not None
+
+        try:
+            is_in_time = ends_in_time(IMPORT_LIMIT, ended, look=partial(look_at, process.pid))
+        finally:
+            process.kill()
+            process.wait()
+        assert is_in_time, f"a fresh interpreter took more than {IMPORT_LIMIT:g} s"
+        output.seek(0)
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["no message"])[-1]
+        assert process.returncode == 0, f"in a fresh interpreter: {last}"
+        return output.read()
 
 
 def _check_refused(

@@ -160,7 +160,7 @@ def while_call_runs(
     """
     faults = wlk.engine_calls
     calling = while_held(call, act, None if faults is None else faults.held)
-    assert calling.done(), f"the call did not end within {STUCK:g} s"
+    assert calling.done(), f"the call did not end within {STUCK:g} s, and is in {calling.place}"
     return calling.exception()
 
 
@@ -207,7 +207,10 @@ def run_together(calls: Sequence[Callable[[], object]]) -> None:
         call()
 
     running = [in_thread(partial(run, call)) for call in calls]
-    assert ends_within(ALL_LIMIT, *running), "a call did not return"
+    assert ends_within(ALL_LIMIT, *running), (
+        f"calls of {len(calls)} threads did not return within {ALL_LIMIT:g} s, and are in "
+        + ", ".join(calling.place for calling in running if not calling.done())
+    )
     for calling in running:
         calling.result()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from contextlib import nullcontext, suppress
 from functools import partial
 import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import STUCK, ends_within, in_thread
+from wlk_conformance.calls import STUCK, ends_within, in_thread, while_held
 from wlk_conformance.compare import check_clock, check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
@@ -27,9 +28,9 @@ from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
 
@@ -62,7 +63,7 @@ class SharingRules:
         drivers = [wlk.stream() for _ in stimuli]
         meeting = threading.Barrier(2)
 
-        def wait() -> None:
+        def meet() -> None:
             try:
                 meeting.wait(MEETING)
             except threading.BrokenBarrierError:
@@ -75,7 +76,7 @@ class SharingRules:
         faults = wlk.engine_calls
         if faults is None:
             wlk.notes.append("interleaved by chance: the engine cannot be held")
-        with nullcontext() if faults is None else faults.held(wait):
+        with nullcontext() if faults is None else faults.held(meet):
             run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         check_solo(wlk, stimuli, drivers, "threaded")
 
@@ -88,7 +89,7 @@ class SharingRules:
         """A stream that is opened, reset and closed while another one decodes blocks neither."""
         stimulus = wlk.speech(4, seed=3)
         decoding = wlk.stream(stimulus.audio)
-        others: list[Future[object]] = []
+        others: list[Calling] = []
 
         def begin_and_end() -> None:
             opened = wlk.backend.create_processor(**wlk.stream_options)
@@ -98,14 +99,23 @@ class SharingRules:
 
         def act() -> None:
             others.append(in_thread(begin_and_end))
-            ends_within(MEETING, *others)  # it may wait for the engine, which goes on then
+            wait(others, MEETING)  # it may wait for the engine, which goes on then
 
-        while_a_step_runs(wlk, decoding, act)
-        assert ends_within(STUCK, *others), (
-            f"opening, resetting and closing a stream did not end {STUCK:g} s after the step of "
-            "another stream: a deadlock"
+        faults = wlk.engine_calls
+        stepping = while_held(decoding.process, act, None if faults is None else faults.held)
+        (other,) = others
+        if not ends_within(STUCK, other):
+            how = "has ended" if stepping.done() else f"waits in {stepping.place}"
+            raise AssertionError(
+                f"opening, resetting and closing a stream did not end {STUCK:g} s after the step "
+                f"of another stream: a deadlock; it waits in {other.place}, and the step {how}"
+            )
+        assert stepping.done(), (
+            f"a step did not end {STUCK:g} s after another stream was opened, reset and closed: a "
+            f"deadlock; it waits in {stepping.place}"
         )
-        others[0].result()
+        stepping.result()
+        other.result()
         decoding.end()
         check_alone(wlk, stimulus, decoding, "while other streams begin and end", tolerance=0.1)
 

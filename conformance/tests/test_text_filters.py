@@ -29,7 +29,7 @@ class Hangs(DigitFilter):
 
     def replace(self, tokens, *, is_last):
         """Wait for ever."""
-        if len(tokens) > 30:
+        if len(tokens) > 60:
             threading.Event().wait()
         return super().replace(tokens, is_last=is_last)
 
@@ -68,6 +68,28 @@ class Waits(DigitFilter):
         """Never say that the clause is over."""
         del is_last
         return super().replace(tokens, is_last=False)
+
+
+class TakesTokensForWords(DigitFilter):
+    """Reads each token as a word, and settles it when the next one comes."""
+
+    def replace(self, tokens, *, is_last):
+        """Put a space before each token, and take it away from what is written."""
+        spaced = tuple(attrs.evolve(each, text=f" {each.text.strip()}") for each in tokens)
+        found, settled = super().replace(spaced, is_last=is_last)
+        spaces = {each.start: " " * tokens[each.start].text.startswith(" ") for each in found}
+        written = [attrs.evolve(e, text=spaces[e.start] + e.text.strip()) for e in found]
+        return written, settled
+
+
+class SettlesBeginnings(DigitFilter):
+    """Joins the tokens of a word, but takes a word for whole before the next one begins."""
+
+    def replace(self, tokens, *, is_last):
+        """Settle a number once it cannot be longer, in whole words."""
+        words = "".join(each.text for each in tokens).split()
+        is_full = len(words) == 3 or (words and words[-1] in ("seven", "two"))
+        return super().replace(tokens, is_last=is_last or is_full)
 
 
 class Hurries(DigitFilter):
@@ -177,6 +199,7 @@ class Rules(TextFilterConformance):
         "It is four two seven, not four two then.": "It is 427, not 42 then.",
         "one two": "12",
     }
+    unchanged = ("It is fourteen, or seventeen.",)
 
 
 def broken(text_filter):
@@ -215,6 +238,8 @@ def test_a_sound_filter_breaks_no_rule():
         (Erases, "FLT-02"),
         (Waits, "FLT-03"),
         (Hurries, "FLT-04"),
+        (TakesTokensForWords, "FLT-04"),
+        (SettlesBeginnings, "FLT-04"),
         (Remembers, "FLT-05"),
         (Shares, "FLT-05"),
         (Fussy, "FLT-06"),

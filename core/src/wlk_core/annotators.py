@@ -137,7 +137,7 @@ class TextFilter(Annotator, Protocol):
         settled ones are passed again with each new token; with *is_last* the clause is over, and
         all must be settled.  Replacements are in order, do not overlap and lie within the settled
         tokens.  The result depends on the arguments alone.  In scripts with spaces, a token that
-        begins without one continues the word before it.
+        begins without one continues the word before it, so the last word may go on until *is_last*.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from wlk_conformance.testing.digits import DIGIT_WORDS
@@ -112,7 +113,8 @@ class DigitFilter:
     """
     A text filter that writes consecutive digits as one number: " four two" becomes " 42".
 
-    A number goes on until another word, or until punctuation.
+    A number goes on until another word, or until punctuation.  A word goes on until a token begins
+    with a space, so the last one waits: " four" may be the beginning of "fourteen".
     """
 
     stats = WorkCounters()
@@ -124,19 +126,22 @@ class DigitFilter:
         self, tokens: tuple[ASRToken, ...], *, is_last: bool
     ) -> tuple[list[Replacement], int]:
         """Return a replacement for each number that has ended."""
+        edges = [at for at, token in enumerate(tokens) if at == 0 or token.text[:1].isspace()]
+        edges += [len(tokens)] if is_last else []
         replacements: list[Replacement] = []
         start, number = 0, ""
-        for stop, token in enumerate(tokens, 1):
-            word = token.text.strip()
+        for first, stop in pairwise(edges):
+            text = "".join(token.text for token in tokens[first:stop])
+            word = text.strip()
             digit = word.rstrip(".,!?")
             if f" {digit}" in DIGIT_WORDS:
-                spacing = token.text[: token.text.index(word)]
+                spacing = text[: text.index(word)]
                 number = f"{number or spacing}{DIGIT_WORDS.index(f' {digit}')}{word[len(digit) :]}"
                 if word == digit:
                     continue
                 replacements.append(Replacement(start, stop, number))
             elif number:
-                replacements.append(Replacement(start, stop - 1, number))
+                replacements.append(Replacement(start, first, number))
             start, number = stop, ""
         if number and is_last:
             replacements.append(Replacement(start, len(tokens), number))

@@ -15,14 +15,17 @@ from faulty_backends.base import (
     outcomes,
 )
 from faulty_backends.engine import Matcher
+from faulty_backends.resources import BreathingStream
+from faulty_backends.sharing import KeepsLockBetweenCalls, TakesLocksInTwoOrders
 import numpy as np
 import pytest
 
+from wlk_conformance import calls
 from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import ScriptedEngine, load
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
-from wlk_conformance.suite import text
+from wlk_conformance.suite import scenes, sharing, text
 from wlk_core.plugins import Hypothesis, Word
 
 FRAME = 800  # samples
@@ -98,6 +101,7 @@ class Caching(FaultyStream):
 
 
 HONEST = {
+    "has a window that breathes": (partial(FaultyBackend, BreathingStream), None),
     "commits only at flushes": (opened_with(HoldsUntilFlush), ("native",)),
     "guesses the next word": (opened_with(Guesses), ("native",)),
     "fills a cache with a bound": (partial(FaultyBackend, Caching), None),
@@ -123,11 +127,12 @@ def honest(name):
         ("commits only at flushes", "RES-03"),
         ("guesses the next word", "HYP-02"),
         ("fills a cache with a bound", "RES-01"),
+        ("has a window that breathes", "RES-01"),
     ],
 )
 def test_an_unusual_backend_keeps_the_rule_that_it_seems_to_break(name, rule):
-    """A hypothesis counts as shown, may be wrong, and a cache may fill."""
-    if rule == "RES-01":
+    """A hypothesis counts as shown, may be wrong, a cache may fill, a window may breathe."""
+    if name == "fills a cache with a bound":
         test = "test_resets_turns_and_streams_leave_no_memory"
         statuses = {each.test: each.status for each in outcomes(honest(name), rule=rule)}
 
@@ -233,6 +238,28 @@ def test_a_probability_above_one_is_explained_by_its_range():
 
     assert failed.explanation.startswith("PKG-01  Tokens have a probability ")
     assert "expected 0 to 1" in failed.detail
+
+
+@pytest.mark.parametrize(
+    ("faulty", "step"),
+    [
+        (TakesLocksInTwoOrders, "waits in made > locked > lock"),
+        (KeepsLockBetweenCalls, "has ended"),
+    ],
+)
+def test_a_deadlock_is_reported_with_the_functions_that_wait(faulty, step, monkeypatch):
+    """ISO-02 says where a stream waits, and whether it waits for a step or for what it left."""
+    for module in (calls, scenes, sharing):
+        monkeypatch.setattr(module, "STUCK", 0.5)
+    case = FaultyCase(
+        name="locked", rule="", detector="tests", sentence="",
+        make=lambda model: FaultyBackend(faulty),
+    )  # fmt: skip
+    found = outcomes(case.under_test(), rule="ISO-02")
+    (failed,) = (each for each in found if each.status == "fail")
+
+    assert "a deadlock; it waits in reset > locked > lock (sharing.py:" in failed.detail
+    assert f"and the step {step}" in failed.detail
 
 
 def test_wrong_words_are_not_blamed_on_the_hypothesis():

@@ -75,6 +75,80 @@ class NeverTrimsItsAudio(HidesItsGrowth):
         return audio.tobytes()
 
 
+class BreathingStream(FaultyStream):
+    """A sound stream with a window that grows by calls, flushes or not, and is emptied at times."""
+
+    window = b""
+    is_closed = is_finished = False
+
+    def begin(self):
+        self.kept = []
+
+    def close(self):
+        self.stream.close()
+        self.window, self.is_closed = b"", True
+
+    def changed(self, emission, call):
+        """Grow the window, unless the stream has ended."""
+        if not (self.is_closed or self.is_finished):
+            self.window = bytes(20_000 * (self.calls % 9))
+        self.is_finished = call == "finish"
+        return emission
+
+    def counted(self, stats):
+        return edit(stats, state_bytes=(stats.state_bytes or 0) + len(self.window))
+
+
+@by_tests("RES-01")
+class KeepsSilences(BreathingStream):
+    """Keeps three bytes for each second of a pause, hidden by a window that grows and shrinks."""
+
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
+        self.kept.append(bytes(round(3 * min(seconds, 3600))))
+
+
+@by_tests("RES-01")
+class KeepsZeros(BreathingStream):
+    """Keeps 300 bytes for each second of zeros, hidden by a window that grows and shrinks."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        if not audio.any():
+            self.kept.append(bytes(300 * len(audio) // 16_000))
+
+
+@by_tests("RES-01")
+class KeepsZerosUntilFlush(KeepsZeros):
+    """Keeps a kilobyte for each second of zeros until a flush, hidden by a window as well."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        if not audio.any():
+            self.kept.append(bytes(700 * len(audio) // 16_000))
+
+    def changed(self, emission, call):
+        if call != "process_iter":
+            self.kept.clear()
+        return super().changed(emission, call)
+
+
+@alone("RES-01")
+class CountsSilencesAsState(BreathingStream):
+    """Keeps 200 bytes for each second of a pause, counted in a state that grows and shrinks."""
+
+    paused = 0.0
+
+    def end_silence(self, seconds, offset=None):
+        super().end_silence(seconds, offset)
+        self.paused += seconds
+
+    def counted(self, stats):
+        counted = super().counted(stats)
+        kept = 0 if self.is_closed else round(200 * self.paused)
+        return edit(counted, state_bytes=counted.state_bytes + kept)
+
+
 def hoard(stream):
     """Keep eight kilobytes on the backend, which `state_bytes` does not count."""
     stream.backend.marks.setdefault("kept", []).append(bytes(8 * 1024))

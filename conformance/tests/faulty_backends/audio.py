@@ -168,6 +168,13 @@ class TrustsCallersClock(FaultyStream):
 
 
 @alone("IN-03", on="insert_audio_chunk")
+def accepts_end_time_that_is_nan(stream, audio, end_time=None):
+    """Takes an end time of NaN for none, because no comparison with it is true."""
+    is_time = end_time is None or end_time == end_time  # noqa: PLR0124 -- what the fault does
+    FaultyStream.insert_audio_chunk(stream, audio, end_time if is_time else None)
+
+
+@alone("IN-03", on="insert_audio_chunk")
 def drops_gap(stream, audio, end_time=None):
     """Joins the audio before and after a gap of a few seconds."""
     is_gap = EPS < ahead(stream, audio, end_time) < 10

@@ -84,6 +84,30 @@ class CloseWaitsForRetry(FaultyStream):
         self.stream.close()
 
 
+@alone("LIFE-10")
+class ResetOpensItAgain(FaultyStream):
+    """Opens a closed stream again at a reset."""
+
+    def reset(self):
+        self.stream._is_closing = self.stream._is_released = False
+        super().reset()
+
+
+@alone("LIFE-10")
+class HasBacklogAfterClose(FaultyStream):
+    """Reports the audio that no step has taken as a backlog after it was closed."""
+
+    was_late = False
+
+    @property
+    def has_backlog(self):
+        return self.was_late or self.stream.has_backlog
+
+    def close(self):
+        self.was_late = self.stream.has_backlog
+        self.stream.close()
+
+
 @in_sessions("LIFE-10", on="begin")
 def leaves_thread_at_reset(stream):
     """Leaves a thread running at each reset."""

@@ -341,6 +341,14 @@ def forgets_failures_at_insert(stream, audio, end_time=None):
     stream.stream._failures = 0
 
 
+@by_tests("ERR-03", on="failed")
+def counts_no_failures_of_finish(stream, error, call):
+    """Can be finished again and again, because only failures of steps are counted."""
+    if call == "finish" and not is_broken(error):
+        stream.stream._failures = 0
+    raise error
+
+
 @in_sessions("ERR-03")
 class BreaksAtSecondFailure(FaultyStream):
     """Breaks the stream at the second failure in a row."""

@@ -65,6 +65,22 @@ class ReadsCountAsWork(FaultyStream):
         return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) + self.reads)
 
 
+@alone("HYP-01")
+class CannotBeReadAfterClose(FaultyStream):
+    """Fails in a read of the hypothesis after it was closed, because its state is gone."""
+
+    decoder = ()
+
+    def close(self):
+        self.stream.close()
+        self.decoder = None
+
+    def get_buffer(self):
+        if self.decoder is None:
+            raise AttributeError("the decoder is None")
+        return super().get_buffer()
+
+
 @in_sessions("HYP-01")
 class ReadFromThreadLosesWord(HypothesisDependsOnReads):
     """Loses a word if the hypothesis was read seven times between two calls."""

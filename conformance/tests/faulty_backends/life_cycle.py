@@ -334,6 +334,30 @@ class WarmsUpInStreams(FaultyBackend):
                 stream.is_due = stream.stream.stats.audio_seconds > 0
 
 
+class _Stepping(LosingStream):
+    is_stepping = False
+
+    def made(self, call, make):
+        self.is_stepping = True
+        try:
+            return super().made(call, make)
+        finally:
+            self.is_stepping = False
+
+
+@by_tests("LIFE-09")
+class WarmupDisturbsStep(FaultyBackend):
+    """Clears the caches of a step that runs on another thread, which loses a word."""
+
+    def __init__(self):
+        super().__init__(_Stepping)
+
+    def warmup(self):
+        super().warmup()
+        for stream in list(self.streams):
+            stream.is_due = stream.is_due or stream.is_stepping
+
+
 @alone("LIFE-09", on="warmup")
 def hides_warmup_failure(backend):
     """Hides the failure of its warmup."""

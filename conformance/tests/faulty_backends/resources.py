@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from faulty_backends.base import FaultyStream, alone, by_tests, edit, in_sessions
+from faulty_backends.base import FaultyBackend, FaultyStream, alone, by_tests, edit, in_sessions
+from wlk_core.errors import OptionError
 
 
 class ProcessedStream(FaultyStream):
@@ -175,6 +176,18 @@ class KeepsMemoryOfEachStream(FaultyStream):
     def close(self):
         self.stream.close()
         hoard(self)
+
+
+@alone("RES-01")
+class KeepsRefusedStreams(FaultyBackend):
+    """Keeps eight kilobytes of each stream that it refuses for its options."""
+
+    def create_processor(self, **arguments):
+        try:
+            return super().create_processor(**arguments)
+        except OptionError:
+            self.marks.setdefault("kept", []).append(bytes(8 * 1024))
+            raise
 
 
 @in_sessions("RES-01", on="counted")

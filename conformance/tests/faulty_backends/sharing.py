@@ -304,6 +304,33 @@ def accepts_overlapping_calls(stream, is_last=False):
         return Emission((), 0.0, 0.0)
 
 
+@alone("ISO-06")
+class AcceptsTurnsInSteps(FaultyStream):
+    """Returns an empty emission for a speaker turn that overlaps another call."""
+
+    def new_speaker(self, change):
+        try:
+            return super().new_speaker(change)
+        except ConcurrentCallError:
+            return Emission((), 0.0, 0.0)
+
+
+@alone("ISO-06")
+class AcceptsStepsInFlushes(FaultyStream):
+    """Returns an empty emission for a step that overlaps a flush, but not for other calls."""
+
+    is_flushing = False
+
+    def made(self, call, make):
+        if self.is_flushing and call == "process_iter":
+            return Emission((), 0.0, 0.0)
+        was_flushing, self.is_flushing = self.is_flushing, call != "process_iter"
+        try:
+            return super().made(call, make)
+        finally:
+            self.is_flushing = was_flushing
+
+
 _CLOSED = []
 
 

@@ -23,7 +23,7 @@ from wlk_conformance.suite.scenes import (
 )
 from wlk_conformance.testing import partition
 from wlk_core import EPS, SAMPLE_RATE
-from wlk_core.errors import AudioFormatError, ClockError
+from wlk_core.errors import AudioFormatError, ClockError, WLKError
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
@@ -92,8 +92,8 @@ class AudioRules:
         The sample count is the clock; `audio_stream_end_time` is checked against it.
 
         Differences up to EPS are absorbed and never accumulate; a larger gap is a silence of that
-        length, and a larger overlap raises ClockError and changes nothing.  None means "directly
-        after A".
+        length, and a larger overlap raises ClockError and changes nothing, as does a time that is
+        not finite.  None means "directly after A".
         """
         for shake in ((0.015, -0.015), (0.019,), (-0.019,)):
             stimulus = wlk.log_stimulus(white_noise(4.0))
@@ -111,6 +111,8 @@ class AudioRules:
                 end_time = driver.clock + len(chunk) / SAMPLE_RATE - seconds
                 insert = driver.processor.insert_audio_chunk
                 check_raises(ClockError, f"an overlap of {seconds:g} s", insert, chunk, end_time)
+            for end_time in (math.nan, math.inf, -math.inf):
+                check_raises(WLKError, f"an end time of {end_time}", insert, chunk, end_time)
 
         driver = wlk.run(stimulus, before=overlap)
         check_alone(wlk, stimulus, driver, "with refused overlaps between the chunks")

@@ -146,6 +146,15 @@ class FailureRules:
         _require(wlk.faults.raised - before or error is not None)
         assert isinstance(error, StreamBroken), f"failure {RETRIES + 1} in a row raised {error!r}"
         for is_after in (False, True):
+            for name, flush in flushes_of(wlk).items():
+                driver = wlk.stream(stimulus.audio)
+                with wlk.faults.failing(range(1, 100), after=is_after):
+                    errors = [_error_of(partial(flush, driver)) for _ in range(RETRIES + 1)]
+                kinds = [type(error).__name__ for error in errors]
+                assert isinstance(errors[-1], StreamBroken), (
+                    f"{RETRIES + 1} calls of {name} whose engine failed raised {kinds}, expected "
+                    f"StreamBroken after {RETRIES} failed retries"
+                )
             driver = wlk.stream(stimulus.audio)
             with wlk.faults.failing(range(1, 100), after=is_after):
                 errors = [_error_of(driver.process) for _ in range(RETRIES + 1)]
@@ -156,6 +165,7 @@ class FailureRules:
             for name, call in calls.items():
                 error = _error_of(call)
                 assert isinstance(error, StreamBroken), f"{name} of a broken stream: {error!r}"
+            driver.processor.get_buffer()
             driver.reset()
             driver.feed(stimulus.audio)
             driver.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 import gc
@@ -9,13 +10,14 @@ from itertools import product
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_conformance.calls import NO_WAIT
+from wlk_conformance.calls import NO_WAIT, STUCK, ends_within, in_thread
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import open_files
 from wlk_conformance.stalls import ends_in_time, has_ended, timed
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
+    MEETING,
     check_alone,
     check_around,
     check_raises,
@@ -26,6 +28,7 @@ from wlk_conformance.suite.scenes import (
     flushes_of,
     text_of,
     unchanged,
+    while_a_step_runs,
     word_error_rate,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
@@ -33,6 +36,7 @@ from wlk_core.errors import BackendError, StreamClosed
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.calls import Calling
     from wlk_conformance.testing import StreamDriver
 
 LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
@@ -224,7 +228,7 @@ class LifeRules:
 
     @rule("LIFE-09", "warmup runs through a stream in use, or leaves its audio in a new one")
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
-        """`Backend.warmup()` leaves no trace and raises on failure."""
+        """`Backend.warmup()` leaves no trace, not even in a running step, and raises on failure."""
         stimulus = wlk.speech(4, seed=3)
         driver = wlk.run(stimulus, before=lambda *_: wlk.backend.warmup())
         check_alone(wlk, stimulus, driver, "with a warmup before every chunk")
@@ -232,6 +236,20 @@ class LifeRules:
         other.warmup()
         driver = wlk.run(stimulus, of=other)
         check_alone(wlk, stimulus, driver, "the first stream after a warmup")
+        if wlk.spec.thread_affinity == "same-thread":
+            return
+        stepping = wlk.stream(stimulus.audio)
+        warming: list[Calling] = []
+
+        def warm_up() -> None:
+            warming.append(in_thread(wlk.backend.warmup))
+            wait(warming, MEETING)  # it may wait for the engine, which goes on then
+
+        while_a_step_runs(wlk, stepping, warm_up)
+        assert ends_within(STUCK, *warming), f"warmup() waits in {warming[0].place}"
+        warming[0].result()
+        stepping.end()
+        check_alone(wlk, stimulus, stepping, "with a warmup during a step", tolerance=0.1)
 
     @rule("LIFE-09", "warmup logs its exception and goes on", kinds="F")
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
@@ -251,7 +269,7 @@ class LifeRules:
         """
         `close()` releases threads, hooks, caches and queued audio within 5 s, finished or not.
 
-        A closed backend refuses new processors.
+        A closed backend refuses new processors, and a closed stream every call but a read.
         """
         other = wlk.another_backend()
         stimulus = wlk.speech(4, seed=3)
@@ -268,9 +286,13 @@ class LifeRules:
             _check_threads_end(threads, "after close()")
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
-            calls = {**exclusive_calls(wlk, driver, stimulus.audio), "finish": driver.finish}
+            calls = {
+                **exclusive_calls(wlk, driver, stimulus.audio),
+                "finish": driver.finish,
+                "reset": driver.processor.reset,
+            }
             for name, call in calls.items():
-                check_raises(StreamClosed, name, call)
+                check_raises(StreamClosed, f"{name} after close()", call)
         with timed(NO_WAIT) as closing:
             other.close()
             other.close()
@@ -304,13 +326,14 @@ class LifeRules:
 
     @rule("LIFE-10", "close releases the model's state, but not the queue before it", since="2.0")
     def test_close_releases_queued_audio(self, wlk: BackendUnderTest) -> None:
-        """Audio that no step has taken yet is released too."""
+        """Audio that no step has taken yet is released too, and is no backlog any more."""
         stimulus = wlk.log_stimulus(white_noise(30.0))
         driver = wlk.stream()
         idle = driver.processor.stats.state_bytes
         for chunk in stimulus.chunks(1.0):
             driver.insert(chunk)
         driver.processor.close()
+        assert not driver.processor.has_backlog, "has_backlog is True after close()"
         held = driver.processor.stats.state_bytes
         if held is None:
             raise NotApplicable("state_bytes is not counted")

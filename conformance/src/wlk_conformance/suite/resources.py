@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 import gc
 from itertools import pairwise
 import tracemalloc
@@ -17,6 +17,7 @@ from wlk_conformance.sessions.reports import COUNTERS
 from wlk_conformance.stimuli import white_noise
 from wlk_conformance.testing import CELL_SECONDS, partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
+from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,7 +137,7 @@ class ResourceRules:
     @rule("RES-01", "a list on the backend is never emptied", since="2.0")
     def test_resets_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """
-        Memory that Python allocates does not grow with resets, speaker turns and streams.
+        Memory that Python allocates does not grow with resets, turns and streams, refused or not.
 
         A bounded cache of the backend may fill, if it is full after sixty of them.
         """
@@ -161,7 +162,12 @@ class ResourceRules:
             other.close()
             yield
 
-        acts: list[Callable[[], Iterator[None]]] = [reset, other_stream]
+        def refused_stream() -> Iterator[None]:
+            with suppress(OptionError):
+                wlk.backend.create_processor(language="xx-nowhere").close()
+            yield
+
+        acts: list[Callable[[], Iterator[None]]] = [reset, other_stream, refused_stream]
         if wlk.has("speaker-turns"):
             acts.append(turn)
         for act in acts:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wlk_core.streaming import Word
 
 STREAMS = 4
+MEETING = 0.05  # seconds that an engine call waits at most for a call of another stream
 ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
 SEEDS = (26, 27, 28)
 WORDS = 12  # in each clip

@@ -13,28 +13,29 @@ from wlk_conformance.calls import STUCK, ends_within, in_thread, while_held
 from wlk_conformance.compare import check_clock, check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
+    MEETING,
     STREAMS,
     check_alone,
     check_raises,
     check_solo,
     different_speech,
+    exclusive_calls,
     flushes_of,
     run_together,
     while_a_step_runs,
     while_call_runs,
 )
+from wlk_conformance.testing import StreamDriver
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
-    from wlk_conformance.testing import StreamDriver
 
-MEETING = 0.05  # seconds that an engine call waits at most for a call of another stream
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
 LIMIT = 20_000  # objects visited, because a framework's graph may be endless
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
@@ -205,22 +206,26 @@ class SharingRules:
         """
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.stream(stimulus.audio)
-        calls: dict[str, Callable[[], object]] = {
-            "process_iter": driver.process,
-            "start_silence": driver.start_silence,
-            "end_silence": partial(driver.end_silence, 1.0),
-            "finish": driver.finish,
-            "reset": driver.processor.reset,
-        }
-
-        def overlap() -> None:
-            for name, call in calls.items():
-                check_raises(ConcurrentCallError, f"{name} during process_iter", call)
-
         wlk.faults  # noqa: B018 -- NotApplicable if the engine cannot be held
-        while_a_step_runs(wlk, driver, overlap)
-        driver.end()
-        check_alone(wlk, stimulus, driver, "after overlapping calls were refused", tolerance=0.1)
+        for name, running in {"process_iter": StreamDriver.process, **flushes_of(wlk)}.items():
+            driver = wlk.stream(stimulus.audio)
+            calls: dict[str, Callable[[], object]] = {
+                **exclusive_calls(wlk, driver, stimulus.audio),
+                "finish": driver.finish,
+                "reset": driver.processor.reset,
+            }
+            del calls["insert_audio_chunk"]
+
+            def overlap(name: str = name, calls: Mapping[str, Any] = calls) -> None:
+                for other, call in calls.items():
+                    check_raises(ConcurrentCallError, f"{other} during {name}", call)
+
+            error = while_call_runs(wlk, partial(running, driver), overlap)
+            if error is not None:
+                raise error
+            driver.end()
+            what = f"after calls during {name} were refused"
+            check_alone(wlk, stimulus, driver, what, tolerance=0.1)
 
     @rule("ISO-06", "close frees what a running step is using")
     def test_close_waits_for_the_step(self, wlk: BackendUnderTest) -> None:

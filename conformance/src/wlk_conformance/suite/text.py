@@ -357,10 +357,13 @@ class HypothesisRules:
         """
         `get_buffer()` is pure and cheap and never waits for the model.
 
-        The stream is identical with and without these calls, which may come from any thread.
+        The stream is identical with and without these calls, which may come from any thread, and
+        also of a stream that is finished, broken or closed.
         """
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.run(stimulus, before=_check_pure)
+        _check_pure(driver)
+        driver.processor.close()
         _check_pure(driver)
         check_alone(wlk, stimulus, driver, "with get_buffer after every call")
         watched, unread = _texts_of_calls(driver), _texts_of_calls(wlk.run(stimulus))

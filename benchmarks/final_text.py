@@ -46,11 +46,27 @@ class Row:
     backend: str  #: or PEER
     model: str  #: a folder of --models, or "digits", which are then the data too
     client: tuple[str, ...]
+    options: tuple[str, ...] = ()  #: of the backend
 
 
 ROWS = (
     Row("tiny.en", "faster-whisper", "tiny.en", (*REALTIME, "--silence", "0.2")),
     Row("base", "faster-whisper", "base", (*REALTIME, "--silence", "0.2")),
+    # A server for several sessions gives a call one thread, unless the operator asks for more.
+    Row(
+        "tiny.en-2-threads",
+        "faster-whisper",
+        "tiny.en",
+        (*REALTIME, "--silence", "0.2"),
+        ("cpu_threads=2",),
+    ),
+    Row(
+        "base-2-threads",
+        "faster-whisper",
+        "base",
+        (*REALTIME, "--silence", "0.2"),
+        ("cpu_threads=2",),
+    ),
     Row("tiny.en-torch", "whisper", "tiny.en-transformers", (*REALTIME, "--silence", "0.2")),
     Row(
         "tiny.en-4-sessions",
@@ -90,7 +106,7 @@ def server_command(row: Row, arguments: argparse.Namespace, port: int) -> list[s
     if row.backend != PEER:
         model = row.model if row.model == "digits" else str(arguments.models / row.model)
         language = "en" if row.model != "digits" else ""
-        return wlk_command(port, row.backend, model, [], language)
+        return wlk_command(port, row.backend, model, [*row.options], language)
     ctranslate2 = arguments.models / row.model
     command = [str(arguments.peer), "-m", "whisperlivekit.basic_server", "--port", str(port)]
     command += ["--pcm-input", "--lan", "en", "--warmup-file", "", "--log-level", "WARNING"]
@@ -126,6 +142,7 @@ def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Any]:
     path = arguments.output / f"{row.name}.json"
     wanted = {
         "backend": row.backend,
+        "options": list(row.options),
         "client": list(row.client),
         "model": row.model,
         "data": data_of(row, arguments),

@@ -172,6 +172,7 @@ def test_a_row_of_final_texts_that_is_complete_is_only_read(load_script, tmp_pat
     sentences = tmp_path / "manifest.jsonl"
     wanted = {
         "backend": row.backend,
+        "options": list(row.options),
         "client": list(row.client),
         "model": row.model,
         "data": f"manifest:{sentences}",

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-import re
-
-from wlk_core.languages import NAMES
-
 # Conversions of Helsinki-NLP/opus-mt-* by third parties, one per direction, 160 to 310 MB each.
 # Some repositories of their most productive author have no weights: these are known to have them.
 _GAUDI = (
@@ -26,13 +21,3 @@ MODELS = dict(sorted(_REPOSITORIES.items()))
 
 #: Names of languages in models with several targets, if different from the code.
 TARGET_TOKENS = {"pt": "por", "zh": "cmn_Hans"}
-
-_PAIR = re.compile(r"(?:^|opus-mt-)([a-z]{2,3})-([a-z]{2,3})(?=-|$)")
-
-
-def named_pair(model: str) -> tuple[str, str] | None:
-    """Return the two languages in the name of a model, repository or folder, if it has them."""
-    match = _PAIR.search(PurePath(model).name)
-    if match is None or not set(match.groups()) <= NAMES.keys():
-        return None  # of several languages, such as opus-mt-en-ROMANCE, or named otherwise
-    return match[1], match[2]

@@ -6,6 +6,8 @@ Tiedemann and Thottingal, "OPUS-MT: Building open translation services for the W
 
 from __future__ import annotations
 
+from pathlib import PurePath
+import re
 import threading
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -13,12 +15,13 @@ from weakref import WeakValueDictionary
 import ctranslate2
 from sentencepiece import SentencePieceProcessor
 
+from wlk_core.languages import NAMES
 from wlk_core.plugins import ModelNotFoundError, OptionError, locate
 from wlk_frameworks.checkpoints import read_json, read_json_table
 from wlk_frameworks.ctranslate2 import choose_compute_type, choose_device, worker_count
 from wlk_frameworks.sentences import ends_sentence
 from wlk_translate.engine.translator import ClauseTranslator
-from wlk_translate.models import MODELS, TARGET_TOKENS, named_pair
+from wlk_translate.models import MODELS, TARGET_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_PIECES = 256  # in a clause with its context, and in the translation of the context
 _POSITIONS = 512  # of Marian's decoder; CTranslate2 raises RuntimeError beyond them
 _FULL_STOPS = ".。।۔։።။។"  # noqa: RUF001 -- scripts of target languages
+
+_PAIR = re.compile(r"(?:^|opus-mt-)([a-z]{2,3})-([a-z]{2,3})(?=-|$)")
 
 # Shared by all open streams.
 _loaded: WeakValueDictionary[tuple[object, ...], OpusMT] = WeakValueDictionary()
@@ -188,7 +193,7 @@ def _find_model(source: str | None, target: str) -> str:
 
 def _check_pair(model: str, source: str | None, target: str) -> None:
     """Refuse a model of other languages: its translations would be shown as those asked for."""
-    pair = named_pair(model)
+    pair = _named_pair(model)
     if pair is not None and pair != (source or pair[0], target):
         asked = f"to {target}" if source is None else f"from {source} to {target}"
         raise OptionError(
@@ -214,3 +219,11 @@ def _target_token(model: str, directory: Path, language: str, chosen: str | None
             f"expected option target_token as one of: {', '.join(known) or 'none'}"
         )
     return token
+
+
+def _named_pair(model: str) -> tuple[str, str] | None:
+    """Return the two languages in the name of a model, repository or folder, if it has them."""
+    match = _PAIR.search(PurePath(model).name)
+    if match is None or not set(match.groups()) <= NAMES.keys():
+        return None  # of several languages, such as opus-mt-en-ROMANCE, or named otherwise
+    return match[1], match[2]

@@ -241,6 +241,10 @@ class KeepsCallersArray(FaultyStream):
     def has_backlog(self):
         return bool(self.kept or self.stream.has_backlog)
 
+    def close(self):
+        self.kept = ()
+        self.stream.close()
+
     def made(self, call, make):
         self.insert_kept()
         return super().made(call, make)

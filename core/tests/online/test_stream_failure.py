@@ -6,6 +6,9 @@ The ERR rules of the suite make each engine call fail; these tests are about fai
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import attrs
 import pytest
 
@@ -55,6 +58,26 @@ def test_a_recognizer_that_cannot_be_made_or_closed_is_a_backend_error(speech, e
     with pytest.raises(BackendError, match="could not be released: StopIteration"):
         stream.close()
     stream.close()
+
+
+def test_a_closed_stream_keeps_no_audio_of_the_call_that_failed(speech, engine):
+    """The error is released too, because its traceback holds the audio."""
+    audio = speech.audio.copy()
+    windows = []
+
+    def fail(window, **_arguments):
+        windows.append(weakref.ref(window.base if window.base is not None else window))
+        raise RuntimeError("no memory")
+
+    stream = OnlineStream(lambda: LocalAgreementRecognizer(fail))
+    stream.insert_audio_chunk(audio)
+    with pytest.raises(BackendError, match="no memory"):
+        stream.finish()
+
+    stream.close()
+    gc.collect()
+
+    assert windows[0]() is None
 
 
 @pytest.mark.parametrize("policy", ["local-agreement", "alignatt"])

@@ -350,6 +350,7 @@ class OnlineStream:
             if not self._is_released:
                 self._is_released = True
                 self._hypothesis = Transcript()
+                self._cause = None  # its traceback holds the audio of the call that failed
                 self._input.close()
                 self._input.clear()
                 with engine_errors("the stream was closed, and its state could not be released"):

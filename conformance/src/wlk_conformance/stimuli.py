@@ -228,6 +228,32 @@ class OpenSpeech:
         )
 
 
+def held(stimulus: Stimulus, seconds: float) -> Stimulus:
+    """Return the loudest tenth of a second of *stimulus*, held for so many seconds."""
+    audio, size = stimulus.audio, SAMPLE_RATE // 10
+    energy = np.convolve(np.square(audio), np.ones(size), mode="valid")
+    piece = audio[(first := int(energy.argmax())) : first + size]
+    both = np.concatenate([piece, piece[::-1]])  # without a step where it repeats
+    return Stimulus(
+        audio=np.resize(both, round(seconds * SAMPLE_RATE)),
+        recipe=f"the loudest 0.1 s of {stimulus.recipe}, back and forth for {seconds:g} s",
+    )
+
+
+def joined(stimuli: Sequence[Stimulus]) -> Stimulus:
+    """Return *stimuli* one after another."""
+    words: list[Word] = []
+    seconds = 0.0
+    for stimulus in stimuli:
+        words += [word.shifted(seconds) for word in stimulus.words]
+        seconds += stimulus.seconds
+    return Stimulus(
+        audio=np.concatenate([stimulus.audio for stimulus in stimuli]),
+        words=tuple(words),
+        recipe=", then ".join(stimulus.recipe for stimulus in stimuli),
+    )
+
+
 SpeechSource = CodedSpeech | DigitSpeech | OpenSpeech  #: the one that suits a model
 
 
@@ -246,6 +272,8 @@ def bad_audio(samples: int = 1600) -> dict[str, Any]:
         "two columns": np.stack([good, good], axis=1),
         "one row": good[None],
         "one column": good[:, None],
+        "int16 without samples": good[:0].astype(np.int16),
+        "two columns without samples": np.stack([good[:0], good[:0]], axis=1),
         "a number": good[0],
         "a list": good.tolist(),
         "bytes": good.tobytes(),

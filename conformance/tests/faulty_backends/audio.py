@@ -440,3 +440,43 @@ class NeverStopsCatchingUp(FaultyStream):
         if self.catches_up and not is_last:
             return self.stream.start_silence()
         return super().process_iter(is_last)
+
+
+@by_tests("IN-05")
+class ShowsNothingAfterCatchUp(FaultyStream):
+    """Shows no hypothesis after end_catch_up, as with a tick that stays long."""
+
+    is_hidden = False
+
+    def end_catch_up(self):
+        self.is_hidden = True
+
+    def shown(self, tokens):
+        return () if self.is_hidden else tokens
+
+
+@by_tests("IN-05")
+class SleepsThroughLongQuiet(FaultyStream):
+    """Takes the first second of sound after ten seconds of zeros for noise."""
+
+    quiet = ignored = 0
+
+    def received(self, audio):
+        if not np.any(audio):
+            self.quiet += len(audio)
+            return audio
+        if self.quiet > 10 * SAMPLE_RATE:
+            self.ignored = SAMPLE_RATE
+        self.quiet = 0
+        audio = np.array(audio)
+        audio[: self.ignored] = 0
+        self.ignored = max(0, self.ignored - len(audio))
+        return audio
+
+
+@by_tests("COM-05")
+class GatesWholeChunks(FaultyStream):
+    """Replaces a chunk by zeros if less than a sixth of it is sound."""
+
+    def received(self, audio):
+        return np.zeros_like(audio) if 0 < np.count_nonzero(audio) < len(audio) / 6 else audio

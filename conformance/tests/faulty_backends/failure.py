@@ -16,6 +16,8 @@ from faulty_backends.base import (
     again,
     alone,
     by_tests,
+    each,
+    edit,
     in_sessions,
 )
 from wlk_conformance import EngineFault
@@ -37,6 +39,49 @@ def turns_failure_into_silence(stream, error, call):
     if call != "start_silence" or is_broken(error):
         raise error
     return NOTHING
+
+
+@by_tests("ERR-01", on="failed")
+def turns_failure_for_short_audio_into_silence(stream, error, call):
+    """Returns no text if its engine fails on less than 0.4 s of audio."""
+    if stream.stream.stats.audio_seconds > 0.4 or is_broken(error):
+        raise error
+    return NOTHING
+
+
+@by_tests("ERR-02")
+class ForgetsLanguageAfterFailure(FaultyStream):
+    """Writes words in capitals, as another language would, after a call of a forced one failed."""
+
+    has_failed = False
+
+    def failed(self, error, call):
+        self.has_failed = True
+        raise error
+
+    def changed(self, emission, call):
+        if not self.has_failed or self.language is None:
+            return emission
+        return each(emission, lambda token: edit(token, text=str.upper))
+
+
+@by_tests("LIFE-10")
+class KeepsAudioOfLastFailure(FaultyStream):
+    """Keeps the audio of the last stream that failed on its backend."""
+
+    audio = ()
+
+    def received(self, audio):
+        self.audio = (*self.audio, np.array(audio))
+        return audio
+
+    def failed(self, error, call):
+        self.backend.marks["audio"] = self.audio
+        raise error
+
+    def close(self):
+        self.stream.close()
+        self.audio = ()
 
 
 @alone("ERR-01", on="failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 
 from faulty_backends.base import (
     FaultyBackend,
@@ -133,6 +134,17 @@ class AcceptsAudioAfterFinish(FaultyStream):
     def close(self):
         self.is_closed = True
         self.stream.close()
+
+
+@by_tests("IN-02")
+@by_tests("IN-03")
+@by_tests("LIFE-04")
+class SkipsChunksWithoutSamples(FaultyStream):
+    """Ignores a chunk without samples: its type, its end time, and whether the stream is over."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        if np.size(audio):
+            super().insert_audio_chunk(audio, end_time)
 
 
 @by_tests("LIFE-04", on="finish")

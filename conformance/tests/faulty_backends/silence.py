@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import attrs
 
 from faulty_backends.base import (
@@ -61,6 +63,23 @@ class HoldsBackAfterFifthWord(HoldingStream):
         return self.release(emission, 0 if call != "process_iter" or self.words < 5 else total)
 
 
+@by_tests("RES-03")
+class HoldsBackConnectedWords(HoldingStream):
+    """Holds back three or more connected words until the next pause, and shows them nowhere."""
+
+    def changed(self, emission, call):
+        words = (*self.held, *emission.committed)
+        pauses = [
+            n for n, (one, two) in enumerate(pairwise(words), 1) if two.start - one.end > 0.05
+        ]
+        connected = len(words) - max(pauses, default=0)
+        is_held = call == "process_iter" and connected > 2
+        return self.release(emission, connected if is_held else 0)
+
+    def shown(self, tokens):
+        return () if self.held else tokens
+
+
 @by_tests("SIL-01")
 def silence_loses_word_at_the_end(stream, emission, call):
     """Drops the last word of start_silence if no audio follows it."""
@@ -96,6 +115,22 @@ class KeepsAnAnswerForTooLong(FaultyStream):
 
     def changed(self, emission, call):
         is_old = self.prepared_at is not None and self.prepared_at < self.chunks
+        return without(emission) if is_old and call == "start_silence" else emission
+
+
+@by_tests("SIL-01")
+class KeepsAnAnswerUntilTheNextStep(FaultyStream):
+    """Drops the first word of a flush if audio, but no step, came after it was prepared."""
+
+    prepared_at = None
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.prepared_at = self.chunks
+
+    def changed(self, emission, call):
+        is_old = self.prepared_at is not None and self.prepared_at < self.chunks
+        self.prepared_at = None
         return without(emission) if is_old and call == "start_silence" else emission
 
 

@@ -6,7 +6,7 @@ import attrs
 from fakes.wlk_fakes import MATCHER
 import numpy as np
 
-from faulty_backends.base import FaultyStream, by_tests, without
+from faulty_backends.base import FaultyStream, by_tests, each, edit, end_of, without
 from faulty_backends.engine import Matcher
 from faulty_backends.times import MovingStream
 from wlk_conformance.scripted import SCRIPTED_SPEC
@@ -74,6 +74,54 @@ class SpreadsWordsOverPhrase(Matcher):
             for n, word in enumerate(answer.words)
         )
         return attrs.evolve(answer, words=words)
+
+
+class AdaptiveStream(FaultyStream):
+    """A stream that never lowers the threshold that follows its loudest sample, even at a reset."""
+
+    lasting = (*FaultyStream.lasting, "peak")
+    peak = 0.0
+
+    def received(self, audio):
+        """Replace what is soft by zeros."""
+        if not isinstance(audio, np.ndarray) or audio.dtype != np.float32 or audio.ndim != 1:
+            return audio  # to be refused
+        loudest = float(np.abs(audio).max(initial=0.0))
+        self.peak = max(self.peak, loudest)
+        return audio if loudest > 0.3 * self.peak else np.zeros_like(audio)
+
+
+@by_tests("LIFE-06", spec=MATCHER)
+class KeepsThresholdOverReset(Matcher):
+    """Takes for noise what is much softer than the loudest sample, also of before a reset."""
+
+    stream = AdaptiveStream
+
+
+class DriftingStream(FaultyStream):
+    """A stream whose words are 0.15 s earlier for every 20 s that an utterance has lasted."""
+
+    origin = 0.0
+
+    def changed(self, emission, call):
+        """Report no time as stable, so that no other rule is broken."""
+        begin = self.origin
+        if call != "process_iter":
+            self.origin = end_of(self)
+        words = each(emission, lambda token: _earlier(token, 0.15 * ((token.start - begin) // 20)))
+        return attrs.evolve(words, stable_up_to=0.0)
+
+
+def _earlier(token, seconds):
+    start = max(0.0, token.start - seconds)
+    return edit(token, start=start, end=max(start, token.end - seconds))
+
+
+@by_tests("LIFE-08", spec={**MATCHER, "digit_models": ()})
+class LosesFramesAtContextLimit(Matcher):
+    """Loses 0.15 s of its clock every 20 s; its spec does not say which words it knows."""
+
+    stream = DriftingStream
 
 
 @by_tests("QUAL-04")

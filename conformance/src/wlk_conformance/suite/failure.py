@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
+from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked
 from wlk_conformance.suite.scenes import (
     check_alone,
     exclusive_calls,
     flushes_of,
+    unless_answers_vary,
     while_call_runs,
 )
-from wlk_conformance.testing import StreamDriver
-from wlk_core.errors import BackendError, StreamBroken
+from wlk_conformance.testing import StreamDriver, silence
+from wlk_core.errors import BackendError, OptionError, StreamBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
 RETRIES = 3  # failed retries after which a stream is broken
+BRIEF_SAMPLES = 5600  # 0.35 s: quiet and the beginning of a word
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each in some stream
 #: FAULTS spread over four streams, because four in a row break a stream.
 SPACED_FAULTS = [tuple(FAULTS[first :: RETRIES + 1]) for first in range(RETRIES + 1)]
@@ -32,7 +36,13 @@ FAULTS_IN_A_ROW = tuple(call for call in FAULTS if call % (RETRIES + 1))
 class FailureRules:
     """Rules of behaviour when the engine fails."""
 
-    @rule("ERR-01", "except Exception: return []", "an error after text is dropped", kinds="F")
+    @rule(
+        "ERR-01",
+        "except Exception: return []",
+        "an error after text is dropped",
+        "an error for audio that is short or quiet is taken for the answer that it has no words",
+        kinds="F",
+    )
     def test_an_engine_error_is_raised(self, wlk: BackendUnderTest) -> None:
         """
         An engine error is raised as BackendError with its cause, never turned into silence.
@@ -41,9 +51,12 @@ class FailureRules:
         """
         faults, stimulus = wlk.faults, wlk.speech(4, seed=3)
         before = faults.raised
+        wlk.recipes.append("its first 0.35 s, and a second of zeros")
+        audios = (silence(1.0), stimulus.audio[:BRIEF_SAMPLES], stimulus.audio)
+        acts = (StreamDriver.process, *flushes_of(wlk).values())
         for is_after in (False, True):
-            for call in (StreamDriver.process, *flushes_of(wlk).values()):
-                driver = wlk.stream(stimulus.audio)
+            for audio, call in product(audios, acts):
+                driver = wlk.stream(audio)
                 with faults.failing(FAULTS, after=is_after):
                     _error_of(partial(call, driver))
                 # The monitor of every stream checks the error of this call, or of the next one.
@@ -128,6 +141,34 @@ class FailureRules:
             driver.end()
             what = "with audio inserted while a call failed"
             check_alone(wlk, stimulus, driver, what, tolerance=0.1)
+        _require(faults.raised - before)
+
+    @rule(
+        "ERR-02",
+        "a retry is made with the defaults, and not with the arguments of the stream",
+        kinds="F",
+        requires="language-forcing",
+        since="2.0",
+    )
+    def test_a_failed_call_keeps_the_language(self, wlk: BackendUnderTest) -> None:
+        """A forced language holds after a failed call."""
+        faults, stimulus, before = wlk.faults, wlk.speech(6, seed=5), wlk.faults.raised
+        for language in sorted(wlk.spec.languages, key=lambda code: code != "en")[:2]:
+            try:
+                expected = wlk.run(stimulus, language=language).tokens
+            except OptionError:  # not every model has every language of its backend
+                continue
+            for is_after in (False, True):
+                driver = wlk.stream(language=language)
+                with faults.failing((1, 3), after=is_after):
+                    for chunk in stimulus.chunks(1.0):
+                        driver.insert(chunk)
+                        _retried(driver.process)
+                    _retried(driver.finish)
+                # The monitor of every stream checks the language of each token.
+                what = f"with {language!r} forced, and faults at engine calls 1 and 3"
+                with unless_answers_vary(wlk, stimulus):
+                    check_same(expected, driver.tokens, what=what)
         _require(faults.raised - before)
 
     @rule("ERR-03", "every call retries for ever", "a new chunk resets the count", kinds="F")

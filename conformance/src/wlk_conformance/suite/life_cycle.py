@@ -8,15 +8,20 @@ from functools import partial
 import gc
 from itertools import product
 import threading
+import tracemalloc
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wlk_conformance.calls import NO_WAIT, STUCK, ends_within, in_thread
-from wlk_conformance.compare import check_clock, check_same, check_times, check_words
+from wlk_conformance.compare import EXPLAINED, check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import open_files
 from wlk_conformance.stalls import ends_in_time, has_ended, timed
 from wlk_conformance.stimuli import CodedSpeech, white_noise
+from wlk_conformance.suite.resources import rounds
 from wlk_conformance.suite.scenes import (
+    LOUD,
     MEETING,
     check_alone,
     check_around,
@@ -26,6 +31,7 @@ from wlk_conformance.suite.scenes import (
     exclusive_calls,
     feed_and_find_cut,
     flushes_of,
+    rising,
     text_of,
     unchanged,
     while_a_step_runs,
@@ -37,8 +43,12 @@ from wlk_core.errors import BackendError, StreamClosed
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.calls import Calling
+    from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
 
+LEFT_OF_AUDIO = 0.25  # share of the bytes of a stream's audio that may stay in use
+FEW_WORDS = 6  # of a round whose median can be off by more than chance
+SHIFT = 0.1  # seconds: that median, unless the spec declares a larger bias
 LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 
 
@@ -111,7 +121,11 @@ class LifeRules:
             assert again.stable_up_to == first.stable_up_to
         assert driver.processor.stats == before, "the second finish did work"
 
-    @rule("LIFE-04", "only finish itself reads the flag it sets")
+    @rule(
+        "LIFE-04",
+        "only finish itself reads the flag it sets",
+        "a chunk without samples is skipped before the flag is read",
+    )
     def test_a_finished_stream_accepts_nothing(self, wlk: BackendUnderTest) -> None:
         """After finish, insert, process_iter, silence and speaker calls raise StreamClosed."""
         stimulus = wlk.speech(3, seed=2)
@@ -136,17 +150,24 @@ class LifeRules:
             driver.finish()  # the monitor of every stream checks that it commits nothing
             assert counted(driver.processor.stats) == counted(before), "the model ran"
 
-    @rule("LIFE-06", "the clock, the speaker or the prompt survive a reset")
+    @rule(
+        "LIFE-06",
+        "the clock, the speaker or the prompt survive a reset",
+        "a gain or a threshold follows the loudness of the audio before",
+    )
     def test_reset_gives_a_new_stream(self, wlk: BackendUnderTest) -> None:
         """`reset()` gives the state of a new processor."""
-        stimulus = wlk.speech(4, seed=3)
+        before = wlk.speech(6, seed=5)
+        if not wlk.is_coded:
+            before = wlk.log_stimulus(before.scaled(LOUD))
+        stimulus = rising(wlk, 4, seed=3)
         expected = wlk.run(stimulus)
         for is_finished in (False, True):
             driver = wlk.stream()
             driver.end_silence(7.0)
             if wlk.has("speaker-turns"):
                 driver.new_speaker("before")
-            driver.feed(wlk.speech(6, seed=5).audio, chunk_seconds=0.7)
+            driver.feed(before.audio, chunk_seconds=0.7)
             if is_finished:
                 driver.finish()
             driver.reset()
@@ -204,6 +225,35 @@ class LifeRules:
             speakers = {token.speaker for token in driver.tokens}
             assert speakers == ({"anna"} if wlk.has("speaker-turns") else {None}), str(speakers)
             check_clock(driver.processed_up_to, stimulus.seconds)
+
+    @rule(
+        "LIFE-08",
+        "the clock loses or gains frames where the model's context begins anew",
+        requires="word-times",
+        since="2.0",
+    )
+    def test_a_long_utterance_keeps_the_clock(self, wlk: BackendUnderTest) -> None:
+        """After minutes without a pause, words start when the same ones do after a pause."""
+        paused, spoken = rounds(wlk, "pauses"), rounds(wlk, "speech")
+        wlk.require_tokens(paused.tokens)
+        usual = np.array(paused.starts()[-1])
+        limit = max(wlk.bounds.get("word_start_bias", 0.0), SHIFT)
+        judged = 0
+        for number, starts in enumerate(spoken.starts()):
+            if min(len(starts), len(usual)) < FEW_WORDS:
+                continue
+            judged += 1
+            off = np.array([start - usual[np.abs(usual - start).argmin()] for start in starts])
+            offset = float(np.median(off))
+            # A model may also return other words, whose starts are not off by the same time.
+            is_shift = float(np.median(np.abs(off - offset))) <= EXPLAINED * abs(offset)
+            assert abs(offset) <= limit or not is_shift, (
+                f"after {spoken.begins[number]:.0f} s without a pause, words start "
+                f"{abs(offset):.2f} s too {'late' if offset > 0 else 'early'}, compared with the "
+                f"same words after a pause; {limit:.2f} s allowed"
+            )
+        if not judged:
+            raise NotApplicable(f"fewer than {FEW_WORDS} words were recognised in each round")
 
     @rule("LIFE-08", "pending audio, or the speaker of later text, is dropped", kinds="F")
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
@@ -322,6 +372,50 @@ class LifeRules:
                 how = f"after {len(failures)} failures in {name}"
                 _check_closed(driver, threads, files, idle=idle, how=how)
         if wlk.faults.raised == before:
+            raise NotApplicable("no engine call could be made to fail")
+
+    @rule(
+        "LIFE-10",
+        "the last error is kept, and its traceback keeps the audio of the call and the stream",
+        kinds="F",
+        since="2.0",
+    )
+    def test_close_after_a_failure_leaves_no_audio(self, wlk: BackendUnderTest) -> None:
+        """The memory of its audio, as Python measures it, is released too."""
+        stimulus, raised = wlk.speech(8, seed=7), wlk.faults.raised
+        brief = wlk.log_stimulus(white_noise(0.1))
+        audio_bytes = stimulus.audio.nbytes
+
+        def held_after(stimulus: Stimulus, call: str, failures: int) -> int:
+            """Return the bytes in use after so many failures of *call*, and close()."""
+            stream = wlk.backend.create_processor(**wlk.stream_options)
+            stream.insert_audio_chunk(stimulus.audio)
+            with wlk.faults.failing(range(1, failures + 1)):
+                for _ in range(max(1, failures)):
+                    with suppress(BackendError):
+                        getattr(stream, call)()
+                        break
+            stream.close()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        calls = product(("process_iter", "finish"), (1, 8))
+        gc.freeze()  # see _left_by of the rules RES
+        tracemalloc.start(1)
+        try:
+            held_after(brief, "finish", 1)  # imports what a failure imports
+            # Without a failure, so that a cache of results is filled.
+            before = held_after(stimulus, "finish", 0)
+            for call, failures in calls:
+                more = held_after(stimulus, call, failures) - before
+                assert more <= LEFT_OF_AUDIO * audio_bytes, (
+                    f"a stream with {audio_bytes} bytes of audio that was closed after {failures} "
+                    f"failures in {call} leaves {more} bytes more than one that did not fail"
+                )
+        finally:
+            tracemalloc.stop()
+            gc.unfreeze()
+        if wlk.faults.raised == raised:
             raise NotApplicable("no engine call could be made to fail")
 
     @rule("LIFE-10", "close releases the model's state, but not the queue before it", since="2.0")

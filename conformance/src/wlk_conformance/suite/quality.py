@@ -11,7 +11,13 @@ import numpy as np
 from wlk_conformance.compare import align, check_words, start_errors, word_errors, words_of
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import Stimulus, white_noise
-from wlk_conformance.suite.scenes import check_spoken, known_clips, unusual_clips, varied
+from wlk_conformance.suite.scenes import (
+    GROSS,
+    check_spoken,
+    known_clips,
+    unusual_clips,
+    varied,
+)
 from wlk_conformance.testing import silence, tone
 
 if TYPE_CHECKING:
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
 CLIPS = range(60, 70)  # seeds of the clips that are measured
 WORDS = 12  # in each clip
 TONES = (220.0, 440.0, 1000.0)  # Hz
-GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
 
 
 class QualityRules:

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import closing, suppress
 import gc
 from itertools import pairwise
 import tracemalloc
 from typing import TYPE_CHECKING, Literal
 
+import attrs
 import numpy as np
 
-from wlk_conformance.compare import check_times, check_words
+from wlk_conformance.compare import check_times, check_words, words_of
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.sessions.reports import COUNTERS
-from wlk_conformance.stimuli import white_noise
+from wlk_conformance.stimuli import held, white_noise
 from wlk_conformance.testing import CELL_SECONDS, partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_core import OnlineProcessor, StreamStats
+    from wlk_core import ASRToken, OnlineProcessor, StreamStats
     from wlk_core.streaming import Word
-
-    Rounds = tuple[list[StreamStats], list[int | None], list[int]]
 
 Loop = Literal["pauses", "speech", "noise"]  # what a stream is fed minute after minute
 
@@ -48,6 +48,7 @@ PAUSE_LEAK = 1024  # bytes that a pause and the zeros before it may leave
 SLOW_PAUSE_LEAK = 1536  # the same where each engine call leaves some in pools that fill slowly
 LEFT = 2048  # bytes that a reset, a turn or a stream may leave, for counters and logs
 FILLING = 5  # times as many calls until a bounded cache must be full
+LOOKS = (5.0, 7.0)  # seconds of speech that are older than max_delay when a stream is read
 DETOKENISED = 9  # ids detokenised at most for each id that the model emitted
 
 
@@ -65,8 +66,7 @@ class ResourceRules:
         2, because buffers are cut at other places.  With --long there are sixty minutes.
         """
         for kind in _loops(wlk):
-            _, held, _ = _loop(wlk, kind)
-            values = [state for state in held if state is not None]
+            values = [state for state in rounds(wlk, kind).held if state is not None]
             if not values:
                 assert not wlk.has("bounded-state"), (
                     "bounded-state is declared, but state_bytes is None: count it or drop the claim"
@@ -189,7 +189,7 @@ class ResourceRules:
         are cut at other places.  With --long the last minute is the sixtieth.
         """
         for kind in _loops(wlk):
-            loop, _, _ = _loop(wlk, kind)
+            loop = rounds(wlk, kind).stats
             counted = [name for name in COUNTERS if getattr(loop[-1], name) is not None]
             if not counted:
                 raise NotApplicable("no work is counted")
@@ -201,7 +201,7 @@ class ResourceRules:
     @rule("RES-02", "the engine runs more often the longer the stream is", since="2.0")
     def test_engine_calls_that_are_counted_do_not_grow(self, wlk: BackendUnderTest) -> None:
         """The number of engine calls per second of audio does not grow."""
-        _, _, calls = _loop(wlk, "speech")
+        calls = rounds(wlk, "speech").calls
         if not calls:
             raise NotApplicable("engine calls cannot be counted (see SupportsEngineCalls)")
         _check_growth(wlk, "engine calls", calls, total=sum, kind="speech", slack=1)
@@ -227,10 +227,41 @@ class ResourceRules:
         driver.finish()  # a policy may commit nothing before a flush
         wlk.require_tokens(driver.tokens, stimulus)
 
+    @rule("RES-03", "what is spoken without a pause is not shown before it ends", since="2.0")
+    def test_speech_without_a_pause_is_shown(self, wlk: BackendUnderTest) -> None:
+        """
+        So is speech without a pause: half of the words at least that a flush would have returned.
+
+        That is tested on connected words, or on a held sound if no words are known.
+        """
+        delay = wlk.max_delay
+        if delay is None:
+            raise NotApplicable("no max_delay is declared", "not declared")
+        seconds = LOOKS[-1] + delay
+        stimulus = wlk.speech(round(5 * seconds), seed=21, gap=(0.0, 0.0), lead=0.0, tail=0.0)
+        if not wlk.is_recognisable:
+            stimulus = wlk.log_stimulus(held(stimulus, seconds))
+        driver = wlk.stream()
+        hidden: list[str] = []
+        for look in LOOKS:
+            driver.feed(stimulus.cut(look + delay)[0][round(driver.clock * SAMPLE_RATE) :])
+            driver.drain()
+            shown = words_of((*driver.tokens, *driver.processor.get_buffer().tokens))
+            flushed = wlk.stream(stimulus.cut(look)[0])
+            flushed.finish()
+            if len(shown) < len(due := words_of(flushed.tokens)) / 2:
+                hidden.append(
+                    f"after {look + delay:g} s, {' '.join(shown)!r} is committed or shown, but a "
+                    f"flush after {look:g} s returns {' '.join(due)!r}"
+                )
+        driver.finish()
+        # Once may be chance, because a model may take words back.
+        assert len(hidden) < len(LOOKS), f"{'; '.join(hidden)}; the declared delay is {delay:g} s"
+
     @rule("RES-04", "the hypothesis is detokenised from its first id at each call")
     def test_each_id_is_detokenised_a_few_times(self, wlk: BackendUnderTest) -> None:
         """At most 9 ids are detokenised for each id that the model emits."""
-        stats = _loop(wlk, "pauses")[0][-1]
+        stats = rounds(wlk, "pauses").stats[-1]
         if stats.detokenised_ids is None:
             raise NotApplicable("detokenised_ids is not counted")
         emitted = stats.decoder_forwards or stats.decoder_positions
@@ -287,13 +318,27 @@ def _loops(wlk: BackendUnderTest) -> tuple[Loop, ...]:
     return ("pauses", "speech", "noise") if wlk.is_coded else ("pauses", "speech")
 
 
-def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
-    """
-    Feed rounds of the same audio to a stream: speech with or without pauses between, or noise.
+@attrs.frozen(kw_only=True)
+class Rounds:
+    """A stream that is fed the same audio again and again."""
 
-    Returns the counters before the first and after each round, and for each round the maximum of
-    its state in bytes, with pauses the minimum, and its engine calls, if they can be counted.
-    """
+    begins: list[float]  #: the stream time at which each round begins
+    stats: list[StreamStats]  #: the counters before the first and after each round
+    held: list[int | None]  #: the maximum of the state in bytes of each, with pauses the minimum
+    calls: list[int]  #: the engine calls of each round, empty if they cannot be counted
+    tokens: Sequence[ASRToken]  #: all that was committed
+
+    def starts(self) -> list[list[float]]:
+        """Return when the words of each round start, in seconds from the start of the round."""
+        starts: list[list[float]] = [[] for _ in self.begins]
+        for token in self.tokens:
+            number = bisect_right(self.begins, token.start) - 1
+            starts[number].append(token.start - self.begins[number])
+        return starts
+
+
+def rounds(wlk: BackendUnderTest, kind: Loop) -> Rounds:
+    """Feed rounds to a stream: speech with or without pauses between, or noise; cached."""
     seconds, is_paused = _round_seconds(wlk), kind == "pauses"
     count = 60 if "long" in wlk.tiers else 10 if is_paused else 9
     if kind == "noise":
@@ -309,7 +354,9 @@ def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
         held: list[int | None] = []
         counts = [] if engine is None else [engine.count]
         spoken: list[Word] = []
+        begins: list[float] = []
         for number in range(count):
+            begins.append(driver.clock)
             spoken += (word.shifted(driver.clock) for word in stimulus.words)
             states: list[int | None] = []
             for chunk in partition(audio, 1.0):
@@ -333,7 +380,13 @@ def _loop(wlk: BackendUnderTest, kind: Loop) -> Rounds:
                     check_times(spoken, driver.tokens, tolerance=CELL_SECONDS)
             except AssertionError as error:
                 wlk.violations.append(Violation(rule_id, str(error)))
-        return stats, held, [after - before for before, after in pairwise(counts)]
+        return Rounds(
+            begins=begins,
+            stats=stats,
+            held=held,
+            calls=[after - before for before, after in pairwise(counts)],
+            tokens=driver.tokens,
+        )
 
     pause = f"1 or {PAUSE:g} s of silence after each" if is_paused else "no silence"
     wlk.recipes.append(f"{count} times the same {seconds:g} s, {pause}")
@@ -356,13 +409,13 @@ def _check_growth(
     stands for minute 2 if a round is a minute.  *slack* is added for small numbers.
     """
     seconds = _round_seconds(wlk)
-    rounds = max(1, round(MINUTE / seconds))
+    size = max(1, round(MINUTE / seconds))  # rounds of a minute
     if kind == "pauses":
-        early, last = max(values[rounds : 2 * rounds]), values[-1]
+        early, last = max(values[size : 2 * size]), values[-1]
     else:
-        starts = range(rounds, rounds + (3 if rounds == 1 else 1))
-        early = max(total(values[start : start + rounds]) for start in starts)
-        last = total(values[-rounds:])
+        starts = range(size, size + (3 if size == 1 else 1))
+        early = max(total(values[start : start + size]) for start in starts)
+        last = total(values[-size:])
     assert last <= (GROWTH if kind == "pauses" else UNEVEN) * early + slack, (
         f"{name}: {early} in minute 2, {last} at the end of {len(values)} rounds of {seconds:g} s "
         f"of {'noise' if kind == 'noise' else 'speech'}"

@@ -13,6 +13,7 @@ from wlk_conformance.compare import check_same, check_words, timed_words
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.sessions.reports import COUNTERS
+from wlk_conformance.stimuli import joined
 from wlk_conformance.testing import StreamDriver
 from wlk_core.errors import OptionError
 
@@ -37,7 +38,9 @@ FEW = 5  # single words, the shortest ones
 #: Seconds between connected words, by whether they are coded: spoken ones need an edge.
 CONNECTED = {True: (0.0, 0.0), False: (0.06, 0.1)}
 QUIET, LOUD = 0.05, 1.0  # peaks
+RISING = (0.15, 0.5)  # peaks: half and twice as loud as other speech
 WORD_ERRORS = 0.1  # share of the words that a model gets wrong, unless its spec declares it
+GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
 LEAD = 1.2  # seconds of quiet before the first word
 MAX_DELAY = 3.0  # seconds by which text follows its audio, unless a max_delay is declared
 DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
@@ -121,6 +124,7 @@ def exclusive_calls(
     """Return the calls that a finished, broken or closed stream must refuse, by name."""
     calls: dict[str, Callable[[], object]] = {
         "insert_audio_chunk": partial(driver.insert, audio),
+        "insert_audio_chunk without samples": partial(driver.insert, audio[:0]),
         "process_iter": driver.process,
         "process_iter(is_last=True)": partial(driver.process, is_last=True),
         "start_silence": driver.start_silence,
@@ -252,6 +256,18 @@ def unusual_clips(wlk: BackendUnderTest) -> dict[str, list[Stimulus]]:
     for stimulus in chain.from_iterable(clips.values()):
         wlk.log_stimulus(stimulus)
     return clips
+
+
+def rising(wlk: BackendUnderTest, count: int, *, seed: int) -> Stimulus:
+    """
+    Return *count* words softly and as many loudly, without scaling them if they are coded.
+
+    What adapts to the loudness of earlier audio takes the soft ones for noise.
+    """
+    parts = [wlk.speech_source.speech(count, seed=seed) for _ in RISING]
+    if not wlk.is_coded:
+        parts = [part.scaled(peak) for part, peak in zip(parts, RISING, strict=True)]
+    return wlk.log_stimulus(joined(parts))
 
 
 def varied(wlk: BackendUnderTest, stimulus: Stimulus) -> dict[str, tuple[ASRToken, ...] | None]:

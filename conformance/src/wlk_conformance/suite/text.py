@@ -21,6 +21,7 @@ from wlk_conformance.sessions.generated_session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
     REPEATS,
+    RISING,
     WORD_ERRORS,
     check_alone,
     check_raises,
@@ -319,7 +320,12 @@ class TextRules:
         """Generated sessions keep every rule; a violation is reported under the rule it breaks."""
         play_sessions(wlk)
 
-    @rule("COM-05", "a policy ticks at each chunk, or loses samples at its end", kinds="G,O,S")
+    @rule(
+        "COM-05",
+        "a policy ticks at each chunk, or loses samples at its end",
+        "a gate or a gain is computed for each chunk: a word in seconds of quiet is lost",
+        kinds="G,O,S",
+    )
     def test_the_chunk_size_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
         The chunk size changes nothing: {0.032, 0.08, 0.5, 1, 2, 5, 60} s, each stream drained.
@@ -327,12 +333,17 @@ class TextRules:
         Tokens are the same and starts are within 0.1 s, because policies tick on their own grid.
         With --speech, this is tested on a minute of words too.
         """
-        stimuli = [wlk.speech(12, seed=12)]
+        sparse = wlk.speech(2, seed=12, gap=(2.5, 3.5))
+        if not wlk.is_coded:
+            sparse = wlk.log_stimulus(sparse.scaled(RISING[0]))
+        stimuli = [(wlk.speech(12, seed=12), CHUNKS), (sparse, (CHUNKS[1], CHUNKS[-1]))]
         if "speech" in wlk.tiers:
-            stimuli.append(wlk.speech(60, seed=13, gap=(0.1, 0.8)))
-        for stimulus in stimuli:
-            expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-            for seconds in CHUNKS:
+            stimuli.append((wlk.speech(60, seed=13, gap=(0.1, 0.8)), CHUNKS))
+        for stimulus, lengths in stimuli:
+            expected = wlk.solo(stimulus)
+            if stimulus is not sparse:  # whose few soft words a model need not recognise
+                wlk.require_tokens(expected, stimulus)
+            for seconds in lengths:
                 tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
                 what = f"chunks of {seconds} s against 1 s"
                 with unless_answers_vary(wlk, stimulus, chunks=(1.0, seconds)):

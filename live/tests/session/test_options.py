@@ -53,10 +53,12 @@ def test_a_recording_has_the_policy_for_recordings(toy, options, policy):
     assert [config.policy for config in configs] == [policy, "x"]
 
 
-@pytest.mark.parametrize("call", [transcribe, stream, astream])
-def test_a_wrong_option_is_refused_before_the_audio_is_read(toy, call):
+@pytest.mark.parametrize(
+    ("call", "audio"), [(transcribe, "no such file"), (stream, iter([1])), (astream, iter([1]))]
+)
+def test_a_wrong_option_is_refused_before_the_audio_is_read(toy, call, audio):
     """The stream is opened first, so a typing mistake costs no time."""
     backend, _ = toy
 
     with pytest.raises(OptionError, match="no option is called 'beam'"):
-        call(backend, "no such file", beam=5)
+        call(backend, audio, beam=5)

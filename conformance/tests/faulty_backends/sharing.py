@@ -131,6 +131,31 @@ class LosesWordAfterThirdOverlap(OverlapBackend):
         return hypothesis.words if self.overlaps <= 3 else hypothesis.words[:-1]
 
 
+@by_tests("ISO-02")
+class SharesABuffer(FaultyBackend):
+    """Puts the audio of each engine call into one buffer, for less time than a thread may run."""
+
+    buffer = None
+
+    def __init__(self):
+        super().__init__()
+        self.wrap = self.engine_calls.wrap
+        self.engine_calls.wrap = self.buffering
+
+    def buffering(self, function, **options):
+        """Wrap an engine call."""
+
+        def call(audio, **arguments):
+            self.buffer = audio
+            return function(self.window(), **arguments)
+
+        return self.wrap(call, **options)
+
+    def window(self):
+        """Return the audio in the buffer."""
+        return self.buffer
+
+
 class _Deadlocked(FaultyStream):
     """A stream that takes locks of its backend."""
 
@@ -293,6 +318,19 @@ class KeepsLanguageOfFirstStream(FaultyStream):
     def changed(self, emission, call):
         language = self.backend.marks["language"] or "en"
         return each(emission, lambda token: edit(token, detected_language=language))
+
+
+@by_tests("ISO-05")
+class SharesItsTick(FaultyStream):
+    """Keeps the tick on the backend, where the next stream changes it, and the end of words."""
+
+    def begin(self):
+        self.backend.marks["tick"] = self.tick
+
+    def changed(self, emission, call):
+        if self.backend.marks["tick"] == self.tick:
+            return emission
+        return each(emission, lambda token: edit(token, end=token.start))
 
 
 @alone("ISO-06", on="process_iter")

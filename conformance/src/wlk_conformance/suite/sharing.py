@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import wait
 from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import count
+import sys
 import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
 
+TURNS = 100  # calls of functions, at the beginning of an engine call, at which threads take turns
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
 LIMIT = 20_000  # objects visited, because a framework's graph may be endless
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
@@ -57,27 +60,28 @@ class SharingRules:
             driver.finish()
         check_solo(wlk, stimuli, drivers, "interleaved")
 
-    @rule("ISO-02", "hooks or caches of one stream are used by a forward pass of another")
+    @rule(
+        "ISO-02",
+        "hooks or caches of one stream are used by a forward pass of another",
+        "a buffer of the engine is filled by one stream and read by another",
+    )
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams on several threads return what each does alone, even if engine calls overlap."""
         stimuli = different_speech(wlk)
         drivers = [wlk.stream() for _ in stimuli]
-        meeting = threading.Barrier(2)
-
-        def meet() -> None:
-            try:
-                meeting.wait(MEETING)
-            except threading.BrokenBarrierError:
-                meeting.reset()  # the other streams have ended
+        threads = _LockStep(len(drivers))
 
         def run(driver: StreamDriver, stimulus: Stimulus) -> None:
-            driver.feed(stimulus.audio, chunk_seconds=0.5)
-            driver.finish()
+            try:
+                driver.feed(stimulus.audio, chunk_seconds=0.5)
+                driver.finish()
+            finally:
+                threads.end()
 
         faults = wlk.engine_calls
         if faults is None:
             wlk.notes.append("interleaved by chance: the engine cannot be held")
-        with nullcontext() if faults is None else faults.held(meet):
+        with nullcontext() if faults is None else faults.held(threads.begin_call):
             run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         check_solo(wlk, stimuli, drivers, "threaded")
 
@@ -196,6 +200,24 @@ class SharingRules:
             assert beside == alone, f"{call} is reported as {beside}, but as {alone} without others"
         wlk.require_tokens(drivers[0].tokens, stimulus)
 
+    @rule("ISO-05", "opening a stream sets its options on the engine", since="2.0")
+    def test_the_options_belong_to_the_stream(self, wlk: BackendUnderTest) -> None:
+        """Policy and options do too: opening a stream with other ones changes no other stream."""
+        if not wlk.variants:
+            raise NotApplicable("streams have no option with another value to try", "not declared")
+        stimulus = wlk.speech(4, seed=3)
+        wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        first, *rest = stimulus.chunks(1.0)
+        for name, arguments in wlk.variants.items():
+            driver = wlk.stream()
+            driver.feed(first)
+            with suppress(OptionError):  # not every model has every option of its backend
+                wlk.stream(**arguments).feed(first)
+            for chunk in rest:
+                driver.feed(chunk)
+            driver.end()
+            check_alone(wlk, stimulus, driver, f"beside a stream with {name}")
+
     @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
         """
@@ -309,6 +331,56 @@ class SharingRules:
             f"batching is declared, but {calls} engine calls of {STREAMS} streams that waited for "
             f"each other took {runs} runs of the engine"
         )
+
+
+class _LockStep:
+    """Threads that run their engine calls in step, as far as the engine lets them."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._waiting = self._round = 0
+        self._arrival = threading.Condition()
+
+    def begin_call(self) -> None:
+        """
+        Wait for the other threads, and again at each of the next TURNS calls of functions.
+
+        Otherwise one thread would run all of a call in Python that takes less than 5 ms, the time
+        after which Python lets another thread run.
+        """
+        if not self._arrive():
+            return
+        turns = count(1)
+
+        def take_turn(*_event: object) -> None:
+            if not self._arrive() or next(turns) == TURNS:
+                sys.setprofile(None)
+
+        sys.setprofile(take_turn)
+
+    def end(self) -> None:
+        """Do not wait for this thread any more."""
+        sys.setprofile(None)
+        with self._arrival:
+            self._threads -= 1
+            self._release()
+
+    def _arrive(self) -> bool:
+        """Wait until all threads have arrived; return False if that takes too long."""
+        with self._arrival:
+            before = self._round
+            self._waiting += 1
+            self._release()
+            if self._arrival.wait_for(lambda: self._round != before, MEETING):
+                return True
+            self._waiting -= 1  # the engine has a lock, or another thread is slow
+            return False
+
+    def _release(self) -> None:
+        if self._waiting >= self._threads:
+            self._waiting = 0
+            self._round += 1
+            self._arrival.notify_all()
 
 
 def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -> None:

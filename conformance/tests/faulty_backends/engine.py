@@ -88,6 +88,25 @@ class CachesByLengthAndLoudness(Matcher):
         return self.cache[key]
 
 
+@by_tests("COM-04", spec=MATCHER)
+class CachesFewByBeginning(Matcher):
+    """Keeps its last ten answers, by length and first 10 ms of the audio; is deaf to soft words."""
+
+    def __init__(self):
+        self.cache = {}
+
+    def __call__(self, audio, **arguments):
+        """Look it up."""
+        if np.abs(audio).max(initial=0.0) < 0.1:
+            return Hypothesis()
+        key = len(audio), audio[:160].tobytes()
+        if key not in self.cache:
+            self.cache[key] = super().__call__(audio, **arguments)
+        if len(self.cache) > 10:
+            del self.cache[next(iter(self.cache))]
+        return self.cache[key]
+
+
 def _normalising(transcribe, **options):
     def normalised(audio, **arguments):
         answer = transcribe(audio, **arguments)

@@ -82,7 +82,7 @@ def _run(
             under_test.calls.end_fork("a call")
     under_test.violations += under_test.left_behind(printed())
     if changes := changed_state(state, process_state()):
-        kept = f"a load or a call changed its process: {changes[0]}"
+        kept = f"a load or a call, perhaps one that failed, changed its process: {changes[0]}"
         under_test.violations.append(Violation("PKG-06", kept))
     under_test.started += [(child, declared) for child in children() - processes]
 

@@ -190,6 +190,20 @@ def _command(child: psutil.Process) -> str:
 
 
 @contextmanager
+def _offline() -> Iterator[None]:
+    """Set OFFLINE, and put back nothing else: another variable that is changed is a finding."""
+    before = {name: os.environ.get(name) for name in OFFLINE}
+    os.environ.update(OFFLINE)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
 def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
     """Refuse name lookups and connections, even open ones if `is_lost`; yields the attempts."""
     attempts: list[str] = []
@@ -211,7 +225,7 @@ def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
         return refusing
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, OFFLINE))
+        stack.enter_context(_offline())
         for owner, name in (
             (socket.socket, "connect"),
             (socket.socket, "connect_ex"),

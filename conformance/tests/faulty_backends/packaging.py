@@ -108,6 +108,15 @@ def ignores_its_tick(backend, arguments):
     return arguments
 
 
+@by_tests("PKG-04", on="taken")
+def ignores_tick_of_second_policy(backend, arguments):
+    """Checks tick_seconds, but passes it on with its first policy only."""
+    ScriptedBackend.create_processor(backend, **arguments).close()
+    if arguments.get("policy") == "alignatt":
+        arguments.pop("tick_seconds", None)
+    return arguments
+
+
 @alone("PKG-04", on="taken", spec={"options": (*SCRIPTED_SPEC.options, PROMPT)})
 def ignores_its_prompt(backend, arguments):
     """Accepts a prompt, but never passes it on."""

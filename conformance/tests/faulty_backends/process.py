@@ -34,6 +34,15 @@ def sets_environment(model):
 
 
 @by_tests("PKG-06", on="load")
+def keeps_variable_of_a_failed_load(model):
+    """Sets a variable of the environment for its load, and keeps it if the model is missing."""
+    os.environ["MODEL_HOME"] = str(model)
+    backend = load(SCRIPTED_SPEC, model)
+    del os.environ["MODEL_HOME"]
+    return backend
+
+
+@by_tests("PKG-06", on="load")
 def configures_logging(model):
     """Sets the level of the root logger when it is loaded."""
     logging.getLogger().setLevel(logging.ERROR - logging.getLogger().level % 2 - 1)

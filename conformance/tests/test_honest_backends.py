@@ -133,7 +133,7 @@ def honest(name):
 def test_an_unusual_backend_keeps_the_rule_that_it_seems_to_break(name, rule):
     """A hypothesis counts as shown, may be wrong, a cache may fill, a window may breathe."""
     if name == "fills a cache with a bound":
-        test = "test_resets_turns_and_streams_leave_no_memory"
+        test = "test_calls_and_streams_leave_no_memory"
         statuses = {each.test: each.status for each in outcomes(honest(name), rule=rule)}
 
         assert statuses[test] == "pass"

@@ -156,6 +156,24 @@ def hoard(stream):
 
 
 @by_tests("RES-01", on="begin")
+def keeps_an_entry_of_each_stream(stream):
+    """Keeps an entry of 1.5 kilobytes for each stream and reset."""
+    stream.backend.marks.setdefault("kept", []).append(bytes(1536))
+
+
+@by_tests("RES-01")
+class NotesWhatItShows(FaultyStream):
+    """Keeps an entry at each read of the hypothesis."""
+
+    def begin(self):
+        self.notes = []
+
+    def shown(self, tokens):
+        self.notes.append((len(self.notes), tokens))
+        return tokens
+
+
+@by_tests("RES-01", on="begin")
 def keeps_memory_at_each_reset(stream):
     """Keeps eight kilobytes at each reset."""
     if stream.resets:

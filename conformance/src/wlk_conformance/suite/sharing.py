@@ -236,7 +236,8 @@ class SharingRules:
                 "finish": driver.finish,
                 "reset": driver.processor.reset,
             }
-            del calls["insert_audio_chunk"]
+            for insert in [name for name in calls if name.startswith("insert_audio_chunk")]:
+                del calls[insert]  # it may overlap
 
             def overlap(name: str = name, calls: Mapping[str, Any] = calls) -> None:
                 for other, call in calls.items():

@@ -11,7 +11,7 @@ from fakes.wlk_fakes import MATCHER
 from fakes.wlk_fakes_matcher import hello, transcribe, warmup
 import numpy as np
 
-from faulty_backends.base import FaultyStream, by_tests, each, edit, in_sessions
+from faulty_backends.base import FaultyStream, again, by_tests, each, edit, in_sessions
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core.plugins import Hypothesis, LoadedBackend, LocalAgreementRecognizer, ModelNotFoundError
 
@@ -105,6 +105,25 @@ class CachesFewByBeginning(Matcher):
         if len(self.cache) > 10:
             del self.cache[next(iter(self.cache))]
         return self.cache[key]
+
+
+class _ShowsLastWord(FaultyStream):
+    last = ()
+
+    def changed(self, emission, call):
+        last = emission.committed[-1:] or self.last
+        self.last = last if call == "process_iter" else ()
+        return emission
+
+    def shown(self, tokens):
+        return (*map(again, self.last), *tokens)
+
+
+@by_tests("HYP-02", spec=MATCHER)
+class ShowsCommittedWordAgain(Matcher):
+    """Shows the last committed word once more, before the words that follow."""
+
+    stream = _ShowsLastWord
 
 
 def _normalising(transcribe, **options):

@@ -36,6 +36,7 @@ from wlk_conformance.suite.scenes import (
 from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver
 from wlk_core import SAMPLE_RATE
 from wlk_core.errors import OptionError
+from wlk_core.processor import EPS
 from wlk_core.streaming import Word, needs_space
 
 if TYPE_CHECKING:
@@ -401,7 +402,8 @@ class HypothesisRules:
 
         Committed text and hypothesis together are the running transcript, which ends with the
         newest answer of the engine at least half of the time.  A hypothesis may be wrong: words
-        that the engine itself returned break no rule before they are committed.
+        that the engine itself returned break no rule before they are committed.  But at most half
+        of all hypotheses show the last committed word again.
         """
         stimulus = wlk.speech(8, seed=7)
         truth = "".join(word.text for word in stimulus.words).strip()
@@ -410,6 +412,9 @@ class HypothesisRules:
         transcripts: list[tuple[str, int]] = []  # running ones, and the answers until then
         complete: list[bool] = []  # running transcripts that end with the newest answer, or not
         shorter = ""  # one that does not, and the answer
+        repeats: list[
+            bool
+        ] = []  # hypotheses that begin with the last committed word, without audio
         wrong = ""  # a running transcript whose words were not spoken
         faults = wlk.engine_calls
         noting = (
@@ -422,6 +427,10 @@ class HypothesisRules:
                 driver.process()
                 shown = driver.processor.get_buffer()  # its times are checked by the monitor
                 was_shown = was_shown or bool(shown.tokens)
+                if driver.tokens and shown.tokens:
+                    last_word, first = driver.tokens[-1], shown.tokens[0]
+                    is_same = first.text.strip() == last_word.text.strip()
+                    repeats.append(is_same and first.end <= last_word.end + EPS)
                 running = driver.text + shown.text
                 transcripts.append((running, len(answers)))
                 if len(answers) > answered and (last := text_of(answers[-1]).split()):
@@ -447,6 +456,10 @@ class HypothesisRules:
             spoken = {word.text.strip() for word in stimulus.words}
             guessed = {word.text.strip() for answer in answers for word in answer} - spoken
             assert guessed, f"{wrong!r}, expected {truth!r}, and the engine returned no other words"
+        assert 2 * sum(repeats) <= len(repeats), (
+            f"{sum(repeats)} of {len(repeats)} hypotheses begin with the last committed word, at a "
+            "time that has no audio after it: it is shown twice"
+        )
         assert was_shown, "hypothesis is declared, but every hypothesis was empty"
         assert 2 * sum(complete) >= len(complete), (
             f"{complete.count(False)} of {len(complete)} running transcripts end before the "

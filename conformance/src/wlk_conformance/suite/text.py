@@ -412,9 +412,7 @@ class HypothesisRules:
         transcripts: list[tuple[str, int]] = []  # running ones, and the answers until then
         complete: list[bool] = []  # running transcripts that end with the newest answer, or not
         shorter = ""  # one that does not, and the answer
-        repeats: list[
-            bool
-        ] = []  # hypotheses that begin with the last committed word, without audio
+        repeats: list[bool] = []  # hypotheses that begin with the last committed word, or not
         wrong = ""  # a running transcript whose words were not spoken
         faults = wlk.engine_calls
         noting = (

@@ -119,6 +119,16 @@ def test_the_mistakes_of_a_habit_are_accepted(habit, text, broken):
     assert shown_rules(tokens("zero"), tokens(text, first=1), habits=[habit]) == broken
 
 
+def test_a_mistaken_word_is_not_taken_for_one_that_may_be_missing():
+    """Two pauses cut the first zero into parts too short to be heard; the last word was five."""
+    tape = Tape(tokens=((1, 0, 3), (1, 5, 3), (6, 10, 3)))
+    finished = finished_stream("", "zero", " zero", pauses=(480, 640))
+    del finished.tokens[0]
+    habits = [CHANGES_ITS_MIND, STAYS_UNDECIDED]
+
+    assert list(Oracle(finished, tape, DIGITS, habits=habits).check_tokens()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "committed", "shown", "broken"),
     [

@@ -289,7 +289,7 @@ class LosesWordOnFailure(LosingStream):
         raise error
 
 
-@alone("ERR-02")
+@by_tests("ERR-02")
 class FinishedByFailedFinish(FaultyStream):
     """Counts as finished although finish failed."""
 

@@ -365,9 +365,9 @@ class WarmupDisturbsStep(FaultyBackend):
         super().__init__(_Stepping)
 
     def warmup(self):
-        super().warmup()
         for stream in list(self.streams):
             stream.is_due = stream.is_due or stream.is_stepping
+        super().warmup()
 
 
 @alone("LIFE-09", on="warmup")

@@ -309,9 +309,13 @@ def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[s
     """Return *words* with accepted mistakes replaced by the words that were spoken."""
     corrected: list[str] = []
     remaining = iter(expected)  # each spoken word stands for one word at most
-    for actual in words:
+    certain_left = sum(word.is_certain for word in expected)
+    for index, actual in enumerate(words):
         spelled = actual
         for word in remaining:
+            certain_left -= word.is_certain
+            if not word.is_certain and len(words) - index <= certain_left:
+                continue  # one that may be missing, where the others take all words
             if actual in {text.strip() for text in word.mistaken}:
                 spelled = word.text.strip()
             if word.is_certain or spelled == word.text.strip():

@@ -61,10 +61,11 @@ def test_any_other_delay_is_refused(delay):
         ({"vocab": [{"rank": 0, "token_bytes": "x"}]}, "base64|padding"),
         ({"audio": {"transcription_format": "instruct"}}, "transcription_format is not streaming"),
         ({"vocab": [{"rank": n, "token_bytes": "eA=="} for n in (0, 2)]}, "rank 2 in place 1"),
+        ({"vocab": [{"rank": n, "token_bytes": "eA=="} for n in (1, 2)]}, "rank 1 in place 0"),
         ({"config": {"default_num_special_tokens": 3, "default_vocab_size": 260}}, "declares 3"),
         ({"special_tokens": []}, r"\[STREAMING_PAD\], \[STREAMING_WORD"),
     ],
-    ids=["no base64", "offline", "a gap", "more specials", "no markers"],
+    ids=["no base64", "offline", "a gap", "shifted", "more specials", "no markers"],
 )
 def test_another_file_is_refused(content, change, message):
     """The message says what is missing."""

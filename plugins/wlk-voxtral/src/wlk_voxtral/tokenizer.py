@@ -93,7 +93,8 @@ class TekkenTokenizer:
         specials, size = config["default_num_special_tokens"], config["default_vocab_size"]
         entries = sorted(content["vocab"], key=_rank)[: max(0, size - specials)]
         # An id is a rank after the control tokens: with one left out, each later id has other text.
-        if wrong := next((n for n, entry in enumerate(entries) if _rank(entry) != n), None):
+        wrong = next((n for n, entry in enumerate(entries) if _rank(entry) != n), None)
+        if wrong is not None:
             raise ValueError(f"its vocabulary has rank {_rank(entries[wrong])} in place {wrong}")
         pieces = tuple(base64.b64decode(entry["token_bytes"]) for entry in entries)
         ids = {entry["token_str"]: _rank(entry) for entry in content.get("special_tokens") or ()}
@@ -103,8 +104,8 @@ class TekkenTokenizer:
             raise ValueError(
                 "audio.transcription_format is not streaming, or transcription_delay_ms is missing"
             )
-        if specials <= max(ids.values(), default=-1):
-            raise ValueError(f"it has {len(ids)} special tokens, but declares {specials}")
+        if specials <= (highest := max(ids.values(), default=-1)):
+            raise ValueError(f"it has a special token of rank {highest}, but declares {specials}")
         if missing := [name for name in SPECIAL_TOKENS if name not in ids]:
             raise ValueError(f"its special tokens lack {', '.join(missing)}")
         bos_id, eos_id, pad_id, word_id = (ids[name] for name in SPECIAL_TOKENS)

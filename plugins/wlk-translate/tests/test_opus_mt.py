@@ -39,6 +39,14 @@ def translated(text, **options):
     return [found.text for found in translator.finish()]
 
 
+def test_a_folder_is_not_taken_for_a_pair_because_it_begins_with_two_letters(tmp_path):
+    """In "my-en-de", "my" does not stand for Burmese."""
+    folder = tmp_path / "my-en-de"
+    folder.symlink_to(TINY)
+
+    assert translated("one", model=folder) == ["eins"]
+
+
 class TestRules(TranslatorConformance):
     """Run the contract of translators on the tiny model."""
 

@@ -35,7 +35,8 @@ _MAX_PIECES = 256  # in a clause with its context, and in the translation of the
 _POSITIONS = 512  # of Marian's decoder; CTranslate2 raises RuntimeError beyond them
 _FULL_STOPS = ".。।۔։።။។"  # noqa: RUF001 -- scripts of target languages
 
-_PAIR = re.compile(r"(?:^|opus-mt-)([a-z]{2,3})-([a-z]{2,3})(?=-|$)")
+# "en-de" as a whole, or after "opus-mt-": "my" of "my-en-de" is not Burmese.
+_PAIR = re.compile(r"(?:^(?=[a-z]+-[a-z]+$)|opus-mt-)([a-z]{2,3})-([a-z]{2,3})(?=-|$)")
 
 # Shared by all open streams.
 _loaded: WeakValueDictionary[tuple[object, ...], OpusMT] = WeakValueDictionary()

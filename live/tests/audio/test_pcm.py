@@ -170,3 +170,12 @@ def test_a_wav_with_other_samples_is_refused(changes, found):
 def test_a_wav_with_the_same_samples_is_read(rate):
     """Many clients send a file as it is; its header is a millisecond of sound."""
     assert len(PcmReader(rate=rate).read(wav())) == 22 + 100
+
+
+def test_a_header_that_comes_in_parts_is_read():
+    """The format of an extensible WAV comes after 44 bytes, the length of a plain header."""
+    plain = wav()
+    extensible = plain[:20] + b"\xfe\xff" + plain[22:44]
+    reader = PcmReader(rate=16_000)
+
+    assert len(reader.read(extensible)) + len(reader.read(plain[44:])) == 22 + 100

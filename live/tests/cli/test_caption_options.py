@@ -67,7 +67,7 @@ def test_captions_have_the_size_that_was_chosen(transcribe, recording):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--speaker-names", "Anna"], "--speaker-names needs a diarizer: --diarizer NAME"),
+        (["--speaker-names", "Anna"], "--speaker-names needs --diarizer NAME or"),
         (["--diarizer", "who", "--speaker-names", "Anna,,Ben"], "as in Anna,Ben, got 'Anna,,Ben'"),
         (["--diarizer", "who", "--speaker-names", ""], "as in Anna,Ben, got ''"),
         (["--max-lines", "0"], "0 is not in the range x>=1"),

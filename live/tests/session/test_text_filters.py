@@ -249,7 +249,7 @@ def test_a_number_is_not_joined_over_a_change(first, second):
     assert [token.speaker for token in tokens] == [first.get("speaker"), second.get("speaker")]
 
 
-def test_the_first_word_of_a_stream_is_no_rest_of_a_word():
+def test_the_first_word_of_a_stream_is_not_the_rest_of_a_word():
     """A filter gets it with a space, as all words, and it is written without one."""
     first, *rest = words("one two and three")
     tokens = (attrs.evolve(first, text="one"), *rest)

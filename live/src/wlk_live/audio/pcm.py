@@ -40,7 +40,7 @@ _RECORDINGS = {
 _WAVE_TAGS: dict[Encoding, int] = {"s16le": 1, "f32le": 3, "alaw": 6, "mulaw": 7}
 _EXTENSIBLE = 0xFFFE  # the tag of a WAV whose real tag comes later in its header
 _WAVE_FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes a second, alignment, bits
-_WAVE_FORMAT_START, _WAVE_SUBFORMAT_START = 20, 44
+_WAVE_FORMAT_START, _WAVE_SUBFORMAT_START, _TAG_BYTES = 20, 44, 2
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "s16le": np.dtype("<i2"),
@@ -67,7 +67,9 @@ def _wave_format(data: bytes) -> tuple[int, int, int, int] | None:
         return None
     tag, channels, rate, _, _, bits = _WAVE_FORMAT.unpack_from(data, _WAVE_FORMAT_START)
     if tag == _EXTENSIBLE:
-        tag = int.from_bytes(data[_WAVE_SUBFORMAT_START:][:2], "little")
+        if len(data) < _WAVE_SUBFORMAT_START + _TAG_BYTES:
+            return None  # the piece ends before the real tag
+        tag = int.from_bytes(data[_WAVE_SUBFORMAT_START:][:_TAG_BYTES], "little")
     return tag, bits, channels, rate
 
 
@@ -91,9 +93,10 @@ class PcmReader:
     own sample type, see `to_float32`.  A piece that is refused changes nothing.  Raises
     AudioFormatError for an unknown encoding.
 
-    Bytes that begin a recording, such as MP3, are refused, and so are all that follow.  The header
-    of a WAV with the same samples is read as a millisecond of sound; one that declares others is
-    refused.  `rate` and `channels` are compared with it; None stands for an unknown rate.
+    Bytes that begin a file in WebM, Ogg, FLAC, MP4 or MP3 (with an ID3 tag) are refused, and so is
+    everything after them.  The header of a WAV is let through, as a millisecond of noise, if it
+    declares the expected samples, `rate` and `channels`; any other is refused.  A `rate` of None is
+    not compared.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -10,7 +11,14 @@ import attrs
 from wlk_core.tokens import SpeakerSpan
 from wlk_live.channels import channel_name, in_order
 from wlk_live.cli.formats import CUES, captions_of, document_text, json_text, rendered
-from wlk_live.records import rounded, segment_record, span_record, token_record, translation_record
+from wlk_live.records import (
+    round_seconds,
+    rounded,
+    segment_record,
+    span_record,
+    token_record,
+    translation_record,
+)
 from wlk_live.session import (
     Commit,
     End,
@@ -85,7 +93,8 @@ class Channels:
             number = len(self._channels)
             name = channel_name(number, self._layout.speaker_names)
             self._channels.append(_Channel(number, name))
-        self._channels[-1].add(event)
+        if self._style == "jsonl" or not isinstance(event, HypothesisChange):
+            self._channels[-1].add(event)  # no other format has hypotheses
         return ""
 
     def flush(self, outcome: Outcome) -> str:
@@ -121,7 +130,8 @@ class Channels:
             for event in channel.events:
                 record = event.to_dict() | {"channel": channel.number}
                 if isinstance(event, End) and outcome.incomplete is None:
-                    records.append(record | outcome.header())
+                    seconds = round_seconds(time.perf_counter() - outcome.started)
+                    records.append(record | outcome.header() | {"wall_seconds": seconds})
                 elif isinstance(event, Commit | HypothesisChange | SilenceSpan | Translation):
                     records.append(record)
         return sorted(records, key=itemgetter("audio_time"))

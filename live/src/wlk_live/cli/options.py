@@ -206,7 +206,9 @@ def choose(
             "--channels and --diarizer cannot be used together: a channel is a speaker"
         )
     if diarizer is None and speaker_names is not None and not by_channel:
-        raise click.UsageError("--speaker-names needs a diarizer: --diarizer NAME")
+        raise click.UsageError(
+            "--speaker-names needs --diarizer NAME or, for the channels of a recording, --channels"
+        )
     names = parse_names(speaker_names)
     translation = TranslatorChoice.of(registry, flags)
     if translation is None and languages is not None:

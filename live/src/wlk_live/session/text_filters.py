@@ -133,18 +133,18 @@ class _Stage:
         if self._filter is None:
             return tokens
         if not tokens and not self.waiting:  # a commit without words, or the end of an utterance
-            self._clause = _Clause() if is_last else self._clause
+            if is_last:
+                self._clause = _Clause()
             return ()
         clause, steps = self._clause, list[_Step]()
 
-        def work(text_filter: TextFilter) -> None:
-            for step in clause.steps(text_filter, tokens, is_last=is_last):
-                steps.append(step)
-
         def call(text_filter: TextFilter) -> bool:
-            # All tokens at once, because another thread makes the call.  It may be left behind, so
-            # it changes nothing but `steps`.
-            self._time.call(lambda: work(text_filter), tokens=len(tokens))
+            def work() -> None:
+                # In another thread, which may be left behind: it changes nothing but `steps`.
+                for step in clause.steps(text_filter, tokens, is_last=is_last):
+                    steps.append(step)
+
+            self._time.call(work, tokens=len(tokens))
             return True
 
         kind = f"text filter {type(self._filter).__name__}"
@@ -159,7 +159,7 @@ class _Stage:
 
 
 def _without_space(replacement: Any) -> Any:
-    """Return what a filter made of the first word, or another answer, as it is written."""
+    """Return *replacement* without the space that was added to the first word; others unchanged."""
     is_first = isinstance(replacement, Replacement) and replacement.start == 0
     if is_first and replacement.text[:1] == " ":
         return attrs.evolve(replacement, text=replacement.text[1:])

@@ -417,8 +417,8 @@ class Service:
         try:
             processor = self._backend.create_processor(task=task, **chosen)
         except OptionError as error:
-            # A search without keyterms, or one that cannot be spelled: names of a household and
-            # terms of an application must not cost its words.  Those of the operator may.
+            # The search may take no keyterms, or the model cannot spell one.  A client's terms are
+            # then left out, so that it still gets its words; an error in the operator's is raised.
             own = self._processor_options.get("keyterms")
             terms = chosen.pop("keyterms", None)
             if terms in {None, own}:

@@ -127,8 +127,8 @@ class ModelCard:
         return next(served, None)
 
     @property
-    def hears_language(self) -> bool:
-        """Whether the model takes the language from the audio alone, and declares none."""
+    def ignores_language(self) -> bool:
+        """Whether no language can be requested: the backend declares none and cannot force one."""
         return not self.spec.languages and "language-forcing" not in self.spec.capabilities
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
@@ -137,7 +137,7 @@ class ModelCard:
 
         Of several, among which it is to be detected, it is a list such as "en,de".  It is that of
         the server for "", and None, which detects the language, for "auto".  It is None too if the
-        model `hears_language`: clients that always send one would have no words otherwise.
+        model `ignores_language`, because some clients always send one.
 
         Raises:
             RequestError: the backend does not have the language, or *code* is not a string.
@@ -147,7 +147,7 @@ class ModelCard:
             raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
         if not code or code.lower() == _DETECTED:
             return None if code else self.language
-        if self.hears_language:
+        if self.ignores_language:
             return None
         try:
             return checked_language(code, self.spec)

@@ -216,10 +216,10 @@ def _transcription(name: str, value: Any, card: ModelCard) -> Json | None:
     match name.removeprefix("audio.input.transcription."):
         case "model":
             return {} if value is None else {"model": card.named(value, param=path).name}
-        case "language" if not card.hears_language:
+        case "language" if not card.ignores_language:
             return {"language": card.check_language(value or "", param=path)}
         case "languages" if card.takes(OPTION) or (
-            isinstance(value, list) and len(value) == 1 and not card.hears_language
+            isinstance(value, list) and len(value) == 1 and not card.ignores_language
         ):
             return {"language": card.check_language(",".join(_names(value, path)), param=path)}
         case "prompt" if card.takes("prompt"):

@@ -76,7 +76,7 @@ class _Channel:
     audio: SessionAudio
     handle: HandleEvent
     next_opening: float  # when its next stream may be opened
-    release: Callable[[], object] = lambda: None  # counts it no more
+    release: Callable[[], object] = lambda: None  # stops counting it as a session
     streams: list[ServedStream] = attrs.field(factory=list)  # those that may have a backlog
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class ClientSession:
 
     Args:
         occupy: called with what has to be counted: the session, then each further channel; returns
-            a function that ends this early, and raises RequestError if the server is full.
+            a function that stops counting it early, and raises RequestError if the server is full.
         on_over: called once, when the session takes and decodes no more audio.
         on_closed: called once after that, when no socket can attach to the session any more.
 

@@ -75,8 +75,8 @@ def parse_form(
             code="unsupported_task",
             param="model",
         )
-    unheard = {"language", "languages"} if card.hears_language else set[str]()
-    ignored = {name for name in values if name not in _KNOWN or name in unheard}
+    known = _KNOWN - {"language", "languages"} if card.ignores_language else _KNOWN
+    ignored = {name for name in values if name not in known}
     if converted(single.get("temperature", "0"), _Temperature, "temperature", is_text=True):
         ignored.add("temperature")
     if "prompt" in single and not card.takes("prompt"):

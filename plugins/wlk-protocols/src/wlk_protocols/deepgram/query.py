@@ -292,7 +292,7 @@ def ignored_fields(query: QueryParams, card: ModelCard, door: Door) -> tuple[str
         known = known - {"diarize"}
     if not card.takes("keyterms"):
         known = known - {"keyterm", "keywords"}
-    if card.hears_language:
+    if card.ignores_language:
         known = known - {"language", "language_hint", "detect_language"}
     return tuple(name for name, value in query.items() if name not in known and value != "false")
 

@@ -156,8 +156,8 @@ class JitsiProtocol:
                 other.audio.commit()
         for other in [*self._participants.values()][1:]:
             if other.until < self._now - _LEFT_SECONDS:
-                del self._participants[other.name]
                 other.audio.end()
+                del self._participants[other.name]
 
     def _handle(self, participant: _Participant, event: Event | SegmentEnd) -> Iterator[Message]:
         if isinstance(event, Failure) and event.is_final:

@@ -21,7 +21,7 @@ from wlk_conformance.rules import rule_tests
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.scripted.backend import load
 from wlk_conformance.sessions import monitor, play
-from wlk_conformance.suite import BackendConformance, life_cycle, scenes, sharing, text
+from wlk_conformance.suite import BackendConformance, life_cycle, scenes, text
 
 TESTS = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def _prepared(monkeypatch, request):
     if "Slow" not in request.node.name:  # really waited, several times for each backend
         monkeypatch.setattr(text, "SLOW", 0.01)
     if any(name in request.node.name for name in ("TakesLocks", "KeepsLock")):
-        for module in (calls, scenes, sharing):
+        for module in (calls, scenes):
             monkeypatch.setattr(module, "STUCK", 0.5)
     if "PKG-06" in request.node.name:
         request.getfixturevalue("_restored_process")

@@ -25,7 +25,7 @@ from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import ScriptedEngine, load
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step, decode_step
-from wlk_conformance.suite import scenes, sharing, text
+from wlk_conformance.suite import scenes, text
 from wlk_core.plugins import Hypothesis, Word
 
 FRAME = 800  # samples
@@ -249,7 +249,7 @@ def test_a_probability_above_one_is_explained_by_its_range():
 )
 def test_a_deadlock_is_reported_with_the_functions_that_wait(faulty, step, monkeypatch):
     """ISO-02 says where a stream waits, and whether it waits for a step or for what it left."""
-    for module in (calls, scenes, sharing):
+    for module in (calls, scenes):
         monkeypatch.setattr(module, "STUCK", 0.5)
     case = FaultyCase(
         name="locked", rule="", detector="tests", sentence="",

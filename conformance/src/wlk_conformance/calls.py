@@ -195,10 +195,10 @@ class Calling(Future[object]):
     def place(self) -> str:
         """Where the call is: its innermost functions, the first one first, and the line."""
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 -- documented
-        if frame is None:  # it has ended meanwhile
-            return "no function"
-        stack = traceback.extract_stack(frame)
+        stack = [] if frame is None else traceback.extract_stack(frame)
         inner = [each for each in stack if each.filename not in _WAITING][-_INNERMOST:]
+        if not inner:
+            return "a thread that is starting or ending"
         names = " > ".join(each.name for each in inner)
         return f"{names} ({Path(inner[-1].filename).name}:{inner[-1].lineno})"
 

@@ -16,13 +16,14 @@ import sys
 import tempfile
 import threading
 from time import sleep
+import tracemalloc
 from typing import TYPE_CHECKING, Any, NoReturn
 from unittest import mock
 
 import numpy as np
 import psutil
 
-from wlk_conformance.stalls import ends_in_time
+from wlk_conformance.stalls import ends_in_time, has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -151,7 +152,7 @@ def remaining(before: frozenset[psutil.Process], *, grace: float = GRACE) -> lis
         if children() <= before:
             return True
         sleep(min(TICK, seconds))
-        return children() <= before
+        return False
 
     is_over = ends_in_time(grace, ended)
     return [] if is_over else sorted(children() - before, key=lambda child: child.pid)
@@ -165,6 +166,30 @@ def end_children(leaked: Iterable[psutil.Process]) -> str:
             child.kill()
             child.wait()
     return f"child processes still run after the backend was closed: {', '.join(names)}"
+
+
+def remaining_threads(before: set[threading.Thread], *, grace: float = GRACE) -> list[str]:
+    """Return the names of the threads that are new since *before* and alive after *grace* s."""
+    new = set(threading.enumerate()) - before
+    ends_in_time(grace, lambda seconds: all(has_ended(each, seconds) for each in new))
+    return sorted(thread.name for thread in set(threading.enumerate()) - before)
+
+
+@contextmanager
+def memory_traced() -> Iterator[Callable[[], int]]:
+    """Trace the memory of Python; yields a function that returns the bytes in use."""
+
+    def in_use() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    gc.freeze()  # else each collection searches everything that a framework imported
+    tracemalloc.start(1)
+    try:
+        yield in_use
+    finally:
+        tracemalloc.stop()
+        gc.unfreeze()
 
 
 def open_files() -> int:

@@ -228,8 +228,8 @@ class OpenSpeech:
         )
 
 
-def held(stimulus: Stimulus, seconds: float) -> Stimulus:
-    """Return the loudest tenth of a second of *stimulus*, held for so many seconds."""
+def sustained(stimulus: Stimulus, seconds: float) -> Stimulus:
+    """Return the loudest tenth of a second of *stimulus*, back and forth for *seconds*."""
     audio, size = stimulus.audio, SAMPLE_RATE // 10
     energy = np.convolve(np.square(audio), np.ones(size), mode="valid")
     piece = audio[(first := int(energy.argmax())) : first + size]

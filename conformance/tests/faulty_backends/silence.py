@@ -21,14 +21,19 @@ from wlk_core import Transcript
 
 @alone("SIL-01")
 class FlushesOnlyDecodedAudio(FaultyStream):
-    """Leaves audio that no step has decoded for the next flush."""
+    """Leaves audio that no step has decoded for the next step."""
 
     held = ()
+    has_stepped = False
 
     def changed(self, emission, call):
+        if call == "start_silence" and not self.has_stepped:
+            self.held = emission.committed
+            return attrs.evolve(emission, committed=())
+        if call != "process_iter":
+            return emission
+        self.has_stepped = True
         committed, self.held = (*self.held, *emission.committed), ()
-        if call == "start_silence" and self.calls == 1:
-            committed, self.held = (), committed
         return attrs.evolve(emission, committed=committed)
 
 

@@ -23,9 +23,9 @@ from wlk_conformance.side_effects import (
     end_children,
     open_files,
     remaining,
+    remaining_threads,
     standard_output,
 )
-from wlk_conformance.stalls import ends_in_time, has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,9 +164,7 @@ class Campaign:
                     yield attrs.evolve(difference, reference=reference)
 
     def _leaks(self, threads: set[threading.Thread], files: int) -> Iterator[Violation]:
-        new = set(threading.enumerate()) - threads
-        ends_in_time(self._grace, lambda seconds: all(has_ended(each, seconds) for each in new))
-        if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
+        if names := remaining_threads(threads, grace=self._grace):
             self._grace = BRIEF_GRACE
             text = f"{len(names)} threads are alive after all streams were closed: {names[:5]}"
             yield Violation("LIFE-10", text)

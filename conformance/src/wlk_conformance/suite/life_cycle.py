@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
 from contextlib import suppress
-from functools import partial
 import gc
 from itertools import product
 import threading
-import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_conformance.calls import NO_WAIT, STUCK, ends_within, in_thread
+from wlk_conformance.calls import NO_WAIT
 from wlk_conformance.compare import EXPLAINED, check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.side_effects import open_files
-from wlk_conformance.stalls import ends_in_time, has_ended, timed
+from wlk_conformance.side_effects import memory_traced, open_files, remaining_threads
+from wlk_conformance.stalls import timed
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.resources import rounds
+from wlk_conformance.suite.rounds import rounds
 from wlk_conformance.suite.scenes import (
     LOUD,
-    MEETING,
+    begin_during_a_step,
     check_alone,
     check_around,
     check_raises,
@@ -34,7 +31,6 @@ from wlk_conformance.suite.scenes import (
     rising,
     text_of,
     unchanged,
-    while_a_step_runs,
     word_error_rate,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
@@ -42,7 +38,6 @@ from wlk_core.errors import BackendError, StreamClosed
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
 
@@ -289,15 +284,7 @@ class LifeRules:
         if wlk.spec.thread_affinity == "same-thread":
             return
         stepping = wlk.stream(stimulus.audio)
-        warming: list[Calling] = []
-
-        def warm_up() -> None:
-            warming.append(in_thread(wlk.backend.warmup))
-            wait(warming, MEETING)  # it may wait for the engine, which goes on then
-
-        while_a_step_runs(wlk, stepping, warm_up)
-        assert ends_within(STUCK, *warming), f"warmup() waits in {warming[0].place}"
-        warming[0].result()
+        begin_during_a_step(wlk, stepping, wlk.backend.warmup, what="warmup()")
         stepping.end()
         check_alone(wlk, stimulus, stepping, "with a warmup during a step", tolerance=0.1)
 
@@ -381,13 +368,13 @@ class LifeRules:
         since="2.0",
     )
     def test_close_after_a_failure_leaves_no_audio(self, wlk: BackendUnderTest) -> None:
-        """The memory of its audio, as Python measures it, is released too."""
+        """`close()` after a failed call releases the audio, by the memory that Python measures."""
         stimulus, raised = wlk.speech(8, seed=7), wlk.faults.raised
         brief = wlk.log_stimulus(white_noise(0.1))
         audio_bytes = stimulus.audio.nbytes
 
-        def held_after(stimulus: Stimulus, call: str, failures: int) -> int:
-            """Return the bytes in use after so many failures of *call*, and close()."""
+        def fail_and_close(stimulus: Stimulus, call: str, failures: int) -> None:
+            """Open a stream, let *call* fail so many times, and close it."""
             stream = wlk.backend.create_processor(**wlk.stream_options)
             stream.insert_audio_chunk(stimulus.audio)
             with wlk.faults.failing(range(1, failures + 1)):
@@ -396,31 +383,24 @@ class LifeRules:
                         getattr(stream, call)()
                         break
             stream.close()
-            gc.collect()
-            return tracemalloc.get_traced_memory()[0]
 
-        calls = product(("process_iter", "finish"), (1, 8))
-        gc.freeze()  # see _left_by of the rules RES
-        tracemalloc.start(1)
-        try:
-            held_after(brief, "finish", 1)  # imports what a failure imports
-            # Without a failure, so that a cache of results is filled.
-            before = held_after(stimulus, "finish", 0)
-            for call, failures in calls:
-                more = held_after(stimulus, call, failures) - before
+        with memory_traced() as in_use:
+            fail_and_close(brief, "finish", 1)  # imports what a failure imports
+            fail_and_close(stimulus, "finish", 0)  # without a failure: fills a cache of results
+            before = in_use()
+            for call, failures in product(("process_iter", "finish"), (1, 8)):
+                fail_and_close(stimulus, call, failures)
+                more = in_use() - before
                 assert more <= LEFT_OF_AUDIO * audio_bytes, (
                     f"a stream with {audio_bytes} bytes of audio that was closed after {failures} "
                     f"failures in {call} leaves {more} bytes more than one that did not fail"
                 )
-        finally:
-            tracemalloc.stop()
-            gc.unfreeze()
         if wlk.faults.raised == raised:
             raise NotApplicable("no engine call could be made to fail")
 
     @rule("LIFE-10", "close releases the model's state, but not the queue before it", since="2.0")
     def test_close_releases_queued_audio(self, wlk: BackendUnderTest) -> None:
-        """Audio that no step has taken yet is released too, and is no backlog any more."""
+        """Audio that no step has taken yet is released too, and `has_backlog` is False then."""
         stimulus = wlk.log_stimulus(white_noise(30.0))
         driver = wlk.stream()
         idle = driver.processor.stats.state_bytes
@@ -451,5 +431,5 @@ def _check_closed(
 
 def _check_threads_end(before: set[threading.Thread], when: str) -> None:
     """Assert that the threads that are new since *before* end within NO_WAIT; a timer is one."""
-    for thread in set(threading.enumerate()) - before:
-        assert ends_in_time(NO_WAIT, partial(has_ended, thread)), f"{thread.name!r} is alive {when}"
+    names = remaining_threads(before, grace=NO_WAIT)
+    assert not names, f"threads are alive {when}: {names}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, product
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
     from wlk_core import ASRToken, StreamStats
     from wlk_core.streaming import Word
@@ -184,6 +186,36 @@ def while_a_step_runs(
     error = while_call_runs(wlk, driver.process, act)
     if error is not None and not isinstance(error, may_raise):
         raise error
+
+
+def begin_during_a_step(
+    wlk: BackendUnderTest, driver: StreamDriver, call: Callable[[], object], *, what: str
+) -> None:
+    """
+    Begin *call* on a new thread while a step runs; AssertionError if either does not end.
+
+    The call may wait for the engine, which goes on after MEETING.
+    """
+    begun: list[Calling] = []
+
+    def begin() -> None:
+        begun.append(in_thread(call))
+        wait(begun, MEETING)
+
+    faults = wlk.engine_calls
+    stepping = while_held(driver.process, begin, None if faults is None else faults.held)
+    (other,) = begun
+    if not ends_within(STUCK, other):
+        how = "has ended" if stepping.done() else f"waits in {stepping.place}"
+        raise AssertionError(
+            f"{what} did not end {STUCK:g} s after the step of a stream: a deadlock; it waits in "
+            f"{other.place}, and the step {how}"
+        )
+    assert stepping.done(), (
+        f"a step did not end {STUCK:g} s after {what}: a deadlock; it waits in {stepping.place}"
+    )
+    stepping.result()
+    other.result()
 
 
 def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import count
@@ -11,12 +10,12 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.calls import STUCK, ends_within, in_thread, while_held
 from wlk_conformance.compare import check_clock, check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
     MEETING,
     STREAMS,
+    begin_during_a_step,
     check_alone,
     check_raises,
     check_solo,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
 
 TURNS = 100  # calls of functions, at the beginning of an engine call, at which threads take turns
@@ -95,7 +93,6 @@ class SharingRules:
         """A stream that is opened, reset and closed while another one decodes blocks neither."""
         stimulus = wlk.speech(4, seed=3)
         decoding = wlk.stream(stimulus.audio)
-        others: list[Calling] = []
 
         def begin_and_end() -> None:
             opened = wlk.backend.create_processor(**wlk.stream_options)
@@ -103,25 +100,8 @@ class SharingRules:
             opened.reset()
             opened.close()
 
-        def act() -> None:
-            others.append(in_thread(begin_and_end))
-            wait(others, MEETING)  # it may wait for the engine, which goes on then
-
-        faults = wlk.engine_calls
-        stepping = while_held(decoding.process, act, None if faults is None else faults.held)
-        (other,) = others
-        if not ends_within(STUCK, other):
-            how = "has ended" if stepping.done() else f"waits in {stepping.place}"
-            raise AssertionError(
-                f"opening, resetting and closing a stream did not end {STUCK:g} s after the step "
-                f"of another stream: a deadlock; it waits in {other.place}, and the step {how}"
-            )
-        assert stepping.done(), (
-            f"a step did not end {STUCK:g} s after another stream was opened, reset and closed: a "
-            f"deadlock; it waits in {stepping.place}"
-        )
-        stepping.result()
-        other.result()
+        what = "opening, resetting and closing another stream"
+        begin_during_a_step(wlk, decoding, begin_and_end, what=what)
         decoding.end()
         check_alone(wlk, stimulus, decoding, "while other streams begin and end", tolerance=0.1)
 
@@ -228,17 +208,15 @@ class SharingRules:
         raises StreamClosed; two backends in one process work.
         """
         stimulus = wlk.speech(8, seed=7)
-        driver = wlk.stream(stimulus.audio)
         wlk.faults  # noqa: B018 -- NotApplicable if the engine cannot be held
         for name, running in {"process_iter": StreamDriver.process, **flushes_of(wlk)}.items():
             driver = wlk.stream(stimulus.audio)
-            calls: dict[str, Callable[[], object]] = {
-                **exclusive_calls(wlk, driver, stimulus.audio),
-                "finish": driver.finish,
-                "reset": driver.processor.reset,
+            calls = {
+                other: call
+                for other, call in exclusive_calls(wlk, driver, stimulus.audio).items()
+                if not other.startswith("insert_audio_chunk")  # which may overlap
             }
-            for insert in [name for name in calls if name.startswith("insert_audio_chunk")]:
-                del calls[insert]  # it may overlap
+            calls |= {"finish": driver.finish, "reset": driver.processor.reset}
 
             def overlap(name: str = name, calls: Mapping[str, Any] = calls) -> None:
                 for other, call in calls.items():

@@ -132,7 +132,7 @@ def test_a_file_becomes_timed_words(tmp_path: Path) -> None:
     ],
     ids=["an empty directory", "a damaged model", "a model of music"],
 )
-def test_what_is_no_model_of_vosk_is_refused(files: Any, expected: str, tmp_path: Path) -> None:
+def test_an_unusable_model_of_vosk_is_refused(files: Any, expected: str, tmp_path: Path) -> None:
     """The error states what was expected, in one line."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

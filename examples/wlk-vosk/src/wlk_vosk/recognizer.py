@@ -52,7 +52,7 @@ class VoskRecognizer:
 
     @property
     def work(self) -> WorkCounters:
-        """The total work of the engine; Vosk allows to count only `encoder_frames`."""
+        """The total work of the engine; Vosk allows counting `encoder_frames` only."""
         return self._work
 
     @property

@@ -255,7 +255,7 @@ class DigitRuns:
         return any(len(each.lstrip("+")) >= _MIN_DIGITS for each in readings)
 
     def _is_article(self, word: Word, beside: Word) -> bool:
-        """Return whether *word* is no digit, as in "2024 un": the recognizer writes digits here."""
+        """Return whether *word* is an article, as in "2024 un", not a digit."""
         is_written = _NUMERIC.fullmatch(beside.core) is not None
         return is_written and self._numbers is not None and self._numbers.is_article(word.core)
 

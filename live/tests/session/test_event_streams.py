@@ -13,7 +13,7 @@ from session_events import BackendOf, tokens_of
 
 from wlk_conformance.testing import silence
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
-from wlk_live.session import End, Session, astream, stream
+from wlk_live.session import End, Session, astream, stream, transcribe, transcribe_many
 
 
 def in_chunks(audio, samples=16_000):
@@ -310,3 +310,25 @@ def test_an_iteration_that_is_left_closes_the_stream_without_the_garbage_collect
         asyncio.run(leave())
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("function", [transcribe, transcribe_many, stream, astream])
+def test_the_name_of_a_backend_is_answered_with_how_to_load_it(function, speech):
+    """A name in place of a loaded backend is an OptionError that contains the call to make."""
+    audio = speech if function is transcribe else [speech]
+    expected = "got the name 'scripted'; load it with: wlk_core.load_backend"
+
+    with pytest.raises(OptionError, match=expected):
+        list(function("scripted", audio))
+
+
+@pytest.mark.parametrize("options", [{"diarizer": "sortformer"}, {"text_filters": ["format"]}])
+@pytest.mark.parametrize("function", [transcribe, stream])
+def test_the_name_of_an_annotator_is_answered_with_how_to_load_it(
+    function, options, open_coded, speech
+):
+    """So is a name in place of a loaded diarizer or text filter."""
+    audio = speech if function is transcribe else [speech]
+
+    with pytest.raises(OptionError, match="load_annotator"):
+        list(function(BackendOf(open_coded()), audio, **options))

@@ -22,7 +22,7 @@ from wlk_live.captions.segments import Layout, Segment, segments_from_tokens, sr
 from wlk_live.records import round_seconds, segment_record, span_record, token_record
 from wlk_live.session.events import End, SilenceSpan
 from wlk_live.session.inbox import MAX_PIECE
-from wlk_live.session.streams import stream
+from wlk_live.session.streams import require_loaded, stream
 from wlk_live.session.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ def transcribe(
             `sample_rate` is given for a file.
 
     """
-    pieces = _pieces(audio, sample_rate)
+    require_loaded(backend, diarizer, text_filters)
     return _transcribe(
         backend,
-        pieces,
+        _pieces(audio, sample_rate),
         language=language,
         task=task,
         vad=vad,
@@ -178,6 +178,7 @@ def transcribe_many(
         OptionError: an option is unknown or unsupported, for every recording.
 
     """
+    require_loaded(backend)
     if isinstance(recordings, str | bytes | os.PathLike | np.ndarray):
         raise AudioFormatError(
             f"expected a list of recordings, got one, {shown(recordings)}; call transcribe for it"

@@ -86,6 +86,7 @@ def stream(
         OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
 
     """
+    require_loaded(backend, diarizer, text_filters)
     samples, gate = _chunk_samples(chunk_seconds, sample_rate), silence_gate(vad)
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:  # each sample would be a chunk
         raise AudioFormatError("expected an iterable of chunks, got an array; call transcribe")
@@ -94,7 +95,6 @@ def stream(
         raise AudioFormatError(
             f"expected an iterable of chunks, got {kind}; call transcribe, or pass decode_file(...)"
         )
-    _require_loaded(diarizer, text_filters)
     processor = backend.create_processor(language=language, task=task, **options)
     session = Session(
         processor, gate=gate, rate=sample_rate, diarizer=diarizer, text_filters=text_filters
@@ -142,10 +142,10 @@ def astream(
     raises RuntimeError, as with any asynchronous generator.
     """
     # Invalid arguments are refused now, not at the first anext.
+    require_loaded(backend, diarizer, text_filters)
     backend.spec.stream_options(options)
     pieces = aiter(chunks)
     samples = _chunk_samples(chunk_seconds, sample_rate)
-    _require_loaded(diarizer, text_filters)
 
     def open_session(stack: ExitStack) -> Session:
         gate = silence_gate(vad)
@@ -246,7 +246,14 @@ def _steps(driver: Driver) -> Generator[list[Event]]:
         yield events
 
 
-def _require_loaded(diarizer: object, text_filters: object) -> None:
+def require_loaded(backend: object, diarizer: object = None, text_filters: object = ()) -> None:
+    """Raise OptionError for a name where the loaded object is expected; it says how to load it."""
+    if isinstance(backend, str):
+        name = shown(backend)
+        raise OptionError(
+            f"expected a loaded backend, got the name {name}; load it with: "
+            f"wlk_core.load_backend({name})"
+        )
     filters = text_filters if isinstance(text_filters, list | tuple) else [text_filters]
     for kind, annotator in (("diarizer", diarizer), *(("text-filter", each) for each in filters)):
         if isinstance(annotator, str):

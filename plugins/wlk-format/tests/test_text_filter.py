@@ -9,7 +9,7 @@ from spoken import MASKS, formatted, lines, tokens_of, words
 from wlk_conformance.text_filters import filtered
 from wlk_core.plugins import OptionError
 from wlk_core.registry import Registry
-from wlk_format.engine.text_filter import FormatFilter
+from wlk_format.engine.text_filter import FormatFilter, warn_of_unchanged_text
 
 EVERYTHING = {"masks": MASKS, "entries": {"New York City": "NYC", "sequel": "SQL"}}
 SENTENCES = [
@@ -87,9 +87,29 @@ def test_the_detected_language_goes_before_the_given_one():
     assert filtered(text_filter, tokens_of(["Twenty"])) == ["20"]
 
 
-def test_nothing_is_done_without_a_language():
-    """Numbers are written only where their language is known."""
-    assert filtered(FormatFilter(), tokens_of(["Twenty", " five."])) == ["Twenty", " five."]
+@pytest.mark.parametrize(
+    ("language", "reason"),
+    [(None, "the language is unknown: choose it, such as with --language en"),
+     ("it", "there are no rules for 'it', only for en, de, fr, es")],
+)  # fmt: skip
+def test_text_in_an_unknown_language_is_left_with_one_warning(language, reason, caplog):
+    """Numbers are written only in languages with rules; a warning says so once a language."""
+    warn_of_unchanged_text.cache_clear()
+    for _ in range(2):
+        text_filter = FormatFilter(language=language)
+        assert filtered(text_filter, tokens_of(["Twenty", " five."])) == ["Twenty", " five."]
+
+    assert len(caplog.messages) == 1
+    assert reason in caplog.text
+
+
+def test_a_filter_that_needs_no_language_does_not_warn(caplog):
+    """A user's replacements and the masks of digits are those of every language."""
+    warn_of_unchanged_text.cache_clear()
+    text_filter = FormatFilter(has_numbers=False, entries={"sequel": "SQL"})
+
+    assert filtered(text_filter, tokens_of(["sequel"])) == ["SQL"]
+    assert not caplog.messages
 
 
 def test_a_language_is_not_a_path(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import AnnotatorSpec, ASRToken, Replacement
     from wlk_format.engine.words import Span, Stage, Word
+
+logger = logging.getLogger(__name__)
 
 _ALL = KINDS[:-1]  # years and prices are numbers too: those are masked only if named
 
@@ -111,6 +114,8 @@ class FormatFilter:
     def _make_stages(self, language: str) -> list[Stage]:
         stages: list[Stage] = []
         numbers = Numbers(language) if language in VOCABULARIES else None
+        if numbers is None and (self._has_numbers or "profanity" in self._masks):
+            warn_of_unchanged_text(language)
         digit_masks = self._masks - {"profanity", "email"}
         if "email" in self._masks:
             stages.append(Emails())
@@ -183,3 +188,15 @@ def _profanity(language: str) -> Phrases:
 
 def _stars(spoken: str) -> str:
     return "".join(each if each.isspace() else "*" for each in spoken)
+
+
+@cache  # once for each language: a server opens a filter for every stream
+def warn_of_unchanged_text(language: str) -> None:
+    """Log that the text of *language*, "" if it is unknown, is left as it is."""
+    known = ", ".join(VOCABULARIES)
+    reason = (
+        f"there are no rules for {language!r}, only for {known}"
+        if language
+        else f"the language is unknown: choose it, such as with --language en (one of {known})"
+    )
+    logger.warning("format leaves numbers and profanity as spoken, because %s", reason)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wlk_core import AudioFormatError
-from wlk_live.audio import PcmReader
+from wlk_live.audio import PcmReader, decode_file, wave_header
 from wlk_live.audio.pcm import require_rate
 
 WAVE = np.sin(np.arange(4_000) / 7).astype(np.float32) * 0.5
@@ -179,3 +179,15 @@ def test_a_header_that_comes_in_parts_is_read():
     reader = PcmReader(rate=16_000)
 
     assert len(reader.read(extensible)) + len(reader.read(plain[44:])) == 22 + 100
+
+
+@pytest.mark.parametrize("encoding", ["s16le", "f32le", "mulaw", "alaw"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_header_makes_a_recording_of_samples(encoding, channels):
+    """The file has the samples in their encoding, up to its end, and as many channels."""
+    codes = np.random.default_rng(3).integers(0, 256, 4_000 * channels, dtype=np.uint8)
+    data = WAVE.repeat(channels).tobytes() if encoding == "f32le" else codes.tobytes()
+    expected = PcmReader(encoding).read(data).reshape(-1, channels).mean(axis=1)
+    file = wave_header(encoding, rate=16_000, channels=channels) + data
+
+    assert np.concatenate(list(decode_file(file))) == pytest.approx(expected, abs=1e-6)

@@ -6,6 +6,7 @@ from itertools import groupby
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("faster_whisper")
@@ -16,12 +17,15 @@ from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_conformance.testing.digits import clip_path
 from wlk_core.tokens import SpeakerSpan
 from wlk_live import transcribe
+from wlk_live.audio import decode_file, wave_header
 from wlk_serve.admission import Limits
 from wlk_serve.errors import RequestError
 from wlk_serve.protocols import RecordingRoute, TranscriptionRequest
 
 pytestmark = pytest.mark.slow
 RECORDING = Path(clip_path("demo")).read_bytes()
+HEADER = wave_header("f32le", rate=16_000, channels=1)
+SAMPLES = np.concatenate(list(decode_file(RECORDING))).tobytes()
 
 
 def open_recording(handshake):
@@ -32,6 +36,7 @@ def open_recording(handshake):
         task="transcribe",
         language="en",
         response_format="diarized_json" if "speakers" in handshake.query else "json",
+        header=HEADER if "samples" in handshake.query else b"",
     )
     return request, lambda name, words, seconds: {
         "id": name,
@@ -68,6 +73,16 @@ def test_the_answer_has_the_words_of_the_recording(digits, post):
     assert (status, record["words"]) == (200, [word.text.strip() for word in expected.words])
     assert record["seconds"] == pytest.approx(expected.duration, abs=0.01)
     assert record["id"].startswith("req_")
+
+
+@pytest.mark.parametrize("body", [SAMPLES, RECORDING], ids=["samples", "recording"])
+def test_samples_without_a_header_are_read_as_declared(post, body):
+    """Samples get the header that the protocol declares; a recording keeps its own."""
+    _, expected = post(RECORDING)
+    status, text = post(body, "key=secret&samples=1")
+
+    assert status == 200
+    assert {**json.loads(expected), "id": ""} == {**json.loads(text), "id": ""}
 
 
 def test_words_have_the_speakers_that_a_diarizer_found(digits, serve, fetch):

@@ -8,5 +8,7 @@ from wlk_live.audio.decode import decode_file as decode_file
 from wlk_live.audio.decode import may_be_live as may_be_live
 from wlk_live.audio.pcm import PcmReader as PcmReader
 from wlk_live.audio.pcm import Resampler as Resampler
+from wlk_live.audio.pcm import is_recording as is_recording
 from wlk_live.audio.pcm import rechunk as rechunk
 from wlk_live.audio.pcm import sample_bytes as sample_bytes
+from wlk_live.audio.pcm import wave_header as wave_header

@@ -41,6 +41,7 @@ _WAVE_TAGS: dict[Encoding, int] = {"s16le": 1, "f32le": 3, "alaw": 6, "mulaw": 7
 _EXTENSIBLE = 0xFFFE  # the tag of a WAV whose real tag comes later in its header
 _WAVE_FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes a second, alignment, bits
 _WAVE_FORMAT_START, _WAVE_SUBFORMAT_START, _TAG_BYTES = 20, 44, 2
+_UNKNOWN_SIZE = b"\xff" * 4  # in a WAV whose length is not known: FFmpeg reads it to its end
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "s16le": np.dtype("<i2"),
@@ -53,6 +54,26 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
 def sample_bytes(encoding: Encoding) -> int:
     """Return the size of a sample in bytes."""
     return _SAMPLE_TYPES[encoding].itemsize
+
+
+def wave_header(encoding: Encoding, *, rate: int, channels: int) -> bytes:
+    """Return the header that makes a WAV file of interleaved samples, however many follow."""
+    alignment = channels * sample_bytes(encoding)
+    layout = _WAVE_FORMAT.pack(
+        _WAVE_TAGS[encoding],
+        channels,
+        rate,
+        rate * alignment,
+        alignment,
+        8 * sample_bytes(encoding),
+    )
+    size = len(layout).to_bytes(4, "little")
+    return b"RIFF" + _UNKNOWN_SIZE + b"WAVEfmt " + size + layout + b"data" + _UNKNOWN_SIZE
+
+
+def is_recording(data: bytes) -> bool:
+    """Return whether *data* begins as a recording does that has a header of its own."""
+    return data[:4] == b"RIFF" or bool(_beginning(data))
 
 
 def _beginning(data: bytes) -> str:

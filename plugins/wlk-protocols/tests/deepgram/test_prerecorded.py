@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, QueryParams
 from wlk_conformance.protocols import CARD
 from wlk_core.options import Option
 from wlk_core.tokens import ASRToken
+from wlk_live.audio import wave_header
 from wlk_protocols.deepgram.query import FluxQuery
 from wlk_serve.protocols import Handshake, RequestError
 
@@ -96,6 +97,7 @@ def test_fields_that_are_ignored_are_named_in_the_metadata():
         ("callback=https://example.org", {}, "callback"),
         ("multichannel=perhaps", {}, "multichannel as true or false"),
         ("utterances=perhaps", {}, "utterances"),
+        ("encoding=mulaw&sample_rate=1", {}, "sample_rate"),
         ("language=xx", {}, "xx"),
     ],
 )
@@ -140,3 +142,23 @@ def test_detection_can_be_limited_to_some_languages():
         ).options.language
         == "en,de"
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "header"),
+    [
+        ("encoding=mulaw&sample_rate=8000", wave_header("mulaw", rate=8000, channels=1)),
+        (
+            "encoding=linear16&sample_rate=48000&channels=2&multichannel=true",
+            wave_header("s16le", rate=48_000, channels=2),
+        ),
+        ("encoding=linear16", b""),  # a recording states its own rate
+        ("encoding=flac&sample_rate=8000", b""),
+        ("sample_rate=8000", b""),
+    ],
+)
+def test_samples_are_declared_by_encoding_and_sample_rate(query, header):
+    """Deepgram takes raw samples with both fields; other encodings have headers of their own."""
+    request, _ = asked(query)
+
+    assert request.header == header

@@ -61,6 +61,8 @@ class TranscriptionRequest:
         granularities: which parts verbose_json has: "word", "segment" or both.
         is_multichannel: whether each channel of the recording is transcribed by itself, and not
             their mean.
+        header: what makes a recording of a body of samples, see `wlk_live.audio.wave_header`; it is
+            left out if the body has a header of its own.
         ignored: names of fields that this server cannot honour, at most 20 that fit a header.
 
     """
@@ -76,6 +78,7 @@ class TranscriptionRequest:
     has_logprobs: bool = False
     streams: bool = False
     is_multichannel: bool = False
+    header: bytes = b""
     ignored: tuple[str, ...] = ()
 
     @property

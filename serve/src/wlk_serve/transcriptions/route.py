@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response, StreamingResponse
 
-from wlk_live.audio import channel_count
+from wlk_live.audio import channel_count, is_recording
 from wlk_live.channels import MAX_CHANNELS
 from wlk_serve.errors import RequestError, as_request_error, invalid, shutdown_error
 from wlk_serve.ops.metrics import SessionFigures
@@ -116,7 +116,8 @@ async def transcribe_body(
     with uploading as upload, SpooledTemporaryFile(max_size=_MEMORY_BYTES) as spooled:
         request, answer = route.open(Handshake.of(http_request, service.card))
         file = cast("BinaryIO", spooled)
-        await upload.receive(_spool(http_request, file, upload.limits.max_upload_bytes))
+        limit = upload.limits.max_upload_bytes
+        await upload.receive(_spool(http_request, file, limit, request.header))
         work = _channels(service, file, request, upload)
         channels = await upload.while_connected(http_request, work)
         name, seconds = upload.figures.session_id, channels[0].seconds
@@ -395,13 +396,16 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
         raise (_storage_full(error) if isinstance(error, OSError) else _invalid(problem)) from error
 
 
-async def _spool(request: Request, file: IO[bytes], max_bytes: int) -> None:
+async def _spool(request: Request, file: IO[bytes], max_bytes: int, header: bytes) -> None:
+    is_empty = True
     async for part in body_parts(request, max_bytes):
+        needs_header = is_empty and bool(part) and not is_recording(part)
+        is_empty = is_empty and not part
         try:
-            await asyncio.to_thread(file.write, part)
+            await asyncio.to_thread(file.write, header + part if needs_header else part)
         except OSError as error:
             raise _storage_full(error) from error
-    if not file.tell():
+    if is_empty:
         raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
     file.seek(0)
 

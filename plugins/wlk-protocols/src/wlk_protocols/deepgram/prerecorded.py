@@ -14,6 +14,7 @@ from wlk_live.captions.segments import segments_with_tokens
 from wlk_protocols.deepgram.formatting import formatting_filters
 from wlk_protocols.deepgram.messages import channel_record, metadata_fields, rounded
 from wlk_protocols.deepgram.query import (
+    header_of,
     ignored_fields,
     is_true,
     requested_language,
@@ -76,6 +77,7 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         filters=formatting_filters(query, card)[0],
         response_format="diarized_json" if has_speakers else "json",
         is_multichannel=is_multichannel,
+        header=header_of(query),
     )
     return request, answer
 

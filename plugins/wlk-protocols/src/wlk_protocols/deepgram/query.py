@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from wlk_core.processor import SAMPLE_RATE
+from wlk_live.audio import wave_header
 from wlk_live.language_choice import OPTION
 from wlk_protocols.deepgram.formatting import FIELDS, formatting_filters
 from wlk_protocols.fields import MIN_PAUSE, check_terms, gate_of, keyterms_of, language_of
@@ -259,6 +260,22 @@ def _options(query: QueryParams, card: ModelCard, silence: float | None) -> Stre
         gate=None if silence is None else gate_of(silence),
         filters=formatting_filters(query, card)[0],
     )
+
+
+def header_of(query: QueryParams) -> bytes:
+    """
+    Return the header for a recording of samples; empty if the query does not declare them.
+
+    Raises:
+        RequestError: the sample rate or the number of channels is out of range.
+
+    """
+    encoding = _ENCODINGS.get(query.get("encoding", ""))
+    rate = _integer(query, "sample_rate", *_RATES)
+    channels = _integer(query, "channels", 1, _MAX_CHANNELS) or 1
+    if encoding is None or rate is None:
+        return b""
+    return wave_header(encoding, rate=rate, channels=channels)
 
 
 def requested_language(query: QueryParams, card: ModelCard) -> str | None:

@@ -44,8 +44,10 @@ def test_a_second_language_and_a_given_name_are_on_every_screen(open_page, trans
     reader.until("document.querySelector('#log .speaker').textContent === 'Anna'")
     below = page.inner_text("#log")
     captions = [window.inner_text("#speech"), window.inner_text("#translation")]
+    spoken = page.get_attribute("#log .text", "lang"), window.get_attribute("#speech p", "lang")
     rows = reader.download("srt")
 
+    assert spoken == ("en", "en")  # a screen reader has a voice for each language
     words = transcript.text.upper().split()
     assert words[-1] in below.split()
     assert "Anna" in captions[0]

@@ -138,3 +138,17 @@ test("a sentence ends in any script, and not with an abbreviation", () => {
 
   assert.deepEqual([...ends, ...others].filter(endsSentence), ends);
 });
+
+test("a line has the chosen language, and the detected one when its item is complete", () => {
+  const transcript = new Transcript();
+  const languages = () => transcript.lines.map((line) => line.language);
+  transcript.apply(delta("one", [record("one", 0)]));
+  assert.deepEqual(languages(), [""]);
+  transcript.language = "en";
+  transcript.apply(delta("zwei", [record("zwei", 5)], "b"));
+  assert.deepEqual(languages(), ["", "en"]);
+  transcript.apply({ ...completed("b"), words: [record("zwei", 5, 5.3, { speaker: "A" })], languages: [{ code: "de" }, { code: "fr" }] });
+  transcript.apply(delta("drei", [record("drei", 10)], "c"));
+
+  assert.deepEqual(languages(), ["", "de", "de"]);
+});

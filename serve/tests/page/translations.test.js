@@ -15,7 +15,7 @@ function spoken(...items) {
   items.forEach((words, item) => {
     const delta = words.map(({ word }) => ` ${word}`).join("");
     transcript.apply({ type: "x.delta", item_id: item, delta, words }, OFFSET);
-    transcript.apply({ type: "x.completed", item_id: item, words }, OFFSET);
+    transcript.apply({ type: "x.completed", item_id: item, words, languages: [{ code: "en" }] }, OFFSET);
   });
   return transcript;
 }
@@ -67,7 +67,7 @@ test("every file and the caption window have both languages and the given names"
   assert.deepEqual(words.map(({ speaker }) => speaker), ["Anna", "Anna"]);
   assert.deepEqual(translations, [{ start: 0.1, end: 1.1, text: "eins", language: "de" }]);
   assert.deepEqual(newest(transcript), [
-    { speaker: "Anna", solid: " one", pending: "", translation: "eins", language: "de" },
-    { speaker: "Anna", solid: " two", pending: "", translation: "", language: "" },
+    { speaker: "Anna", solid: " one", pending: "", language: "en", translation: "eins", target: "de" },
+    { speaker: "Anna", solid: " two", pending: "", language: "en", translation: "", target: "" },
   ]);
 });

@@ -5,17 +5,18 @@ import { joined } from "./words.js";
 const NAME = "wlk-captions";
 const LINES = 3;
 
-/** Return the newest lines of a transcript, as {speaker, solid, pending, translation, language}. */
+/** Return the newest lines of a transcript, as {speaker, solid, pending, language, translation, target}. */
 export function newest(transcript) {
 	return transcript.lines
 		.filter((line) => line.lastWord || line.pending.length)
 		.slice(-LINES)
-		.map(({ speaker, words, pending, translations }) => ({
+		.map(({ speaker, words, pending, language, translations }) => ({
 			speaker: transcript.named(speaker) ?? "",
 			solid: joined(words),
 			pending: joined(pending),
+			language,
 			translation: translations.map(({ text }) => text).join(" "),
-			language: translations[0]?.language ?? "",
+			target: translations[0]?.language ?? "",
 		}));
 }
 

@@ -12,7 +12,7 @@ const boxes = [$("speech"), $("translation")];
 let timer = 0;
 
 /** Return a row of text after the name of its speaker. */
-function row(speaker, parts, language = "") {
+function row(speaker, parts, language) {
 	const row = element("p", "");
 	row.dir = "auto";
 	row.lang = language;
@@ -23,11 +23,11 @@ function row(speaker, parts, language = "") {
 }
 
 function show(lines) {
-	const spoken = lines.map(({ speaker, solid, pending }) => row(speaker, { solid, pending }));
+	const spoken = lines.map(({ speaker, solid, pending, language }) => row(speaker, { solid, pending }, language));
 	const isAlone = options.get("languages") === "translation";
 	const translated = lines
 		.filter(({ translation }) => translation)
-		.map(({ speaker, translation, language }) => row(isAlone && speaker, { solid: translation }, language));
+		.map(({ speaker, translation, target }) => row(isAlone && speaker, { solid: translation }, target));
 	boxes[0].replaceChildren(...spoken);
 	boxes[1].replaceChildren(...translated);
 	clearTimeout(timer);

@@ -64,6 +64,7 @@ const page = {
 		if (state === "live") {
 			show("live", run.isStopping ? "Finishing" : "Live");
 			if (model) $("model").textContent = `${model} ${language ?? ""}`;
+			transcript.language = language ?? "";
 			announce("");
 		} else if (state === "waiting") {
 			show("waiting", "Waiting");

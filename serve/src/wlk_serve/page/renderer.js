@@ -33,6 +33,7 @@ export class Renderer {
 			const view = this.#views.get(line);
 			const name = transcript.named(line.speaker);
 			if (!view.isDone || view.name !== name) this.#update(view, line, name);
+			if (!line.note) view.text.lang = line.language; // for the voice of a screen reader and the font
 			if (view.translations !== line.translations.length) this.#translate(view, line);
 			last = view.element;
 		}
@@ -45,9 +46,9 @@ export class Renderer {
 		else this.log.prepend(view.element);
 		if (!line.note) {
 			view.mark = element("div", "mark", view.element);
-			const text = element("p", "text", view.element);
-			text.dir = "auto";
-			view.tail = element("span", "tail", text);
+			view.text = element("p", "text", view.element);
+			view.text.dir = "auto";
+			view.tail = element("span", "tail", view.text);
 			view.tail.ariaHidden = "true";
 			view.solid = element("span", "solid", view.tail);
 			view.pending = element("span", "pending", view.tail);

@@ -19,8 +19,9 @@ class Line {
 	speaker = null;
 	translations = []; // of the text that begins in this line
 
-	constructor(item) {
-		this.item = item;
+	/** `language` is the code of the spoken language, "" if it is unknown. */
+	constructor(item, language = "") {
+		Object.assign(this, { item, language });
 	}
 
 	get words() {
@@ -51,6 +52,7 @@ class Line {
 export class Transcript {
 	lines = [];
 	names = new Map(); // that the reader gave, by the server's name of a speaker
+	language = ""; // of new lines: the chosen one, or the one that was detected last
 
 	/** All committed words, in order. */
 	get words() {
@@ -100,6 +102,7 @@ export class Transcript {
 		} else if (kind === "completed" || kind === "failed") {
 			this.interrupt();
 			this.#label(item, records, offset);
+			this.#detected(item, message.languages?.[0]?.code);
 			if (kind === "failed") this.note(message.error.message);
 		} else if (kind === "segment") {
 			this.#label(item, records, offset);
@@ -132,9 +135,16 @@ export class Transcript {
 	#openLine(item) {
 		if (this.#last?.isClosed !== false || this.#last.item !== item) {
 			this.interrupt();
-			this.lines.push(new Line(item));
+			this.lines.push(new Line(item, this.language));
 		}
 		return this.#last;
+	}
+
+	/** Set the language of an item, which is known when the item is complete. */
+	#detected(item, language) {
+		if (!language) return;
+		this.language = language;
+		for (const line of this.lines) if (line.item === item) line.language = language;
 	}
 
 	#add(word, item) {
@@ -164,7 +174,7 @@ export class Transcript {
 	/** Label the words of an item with speakers that became known later, and divide its lines accordingly. */
 	#label(item, records = [], offset) {
 		const old = this.lines.filter((line) => line.item === item);
-		const divided = new Transcript();
+		const divided = Object.assign(new Transcript(), { language: old[0]?.language });
 		let isNew = false;
 		for (const word of old.flatMap((line) => line.words)) {
 			const record = records.find(({ start, end }) => start + offset === word.start && end + offset === word.end);

@@ -99,7 +99,7 @@ class ToyNetwork:
         """Return an empty KV cache."""
         return ToyKVCache(len(self.recurrence))
 
-    def forward(self, kv_cache, parts, *, rows, audio):
+    def forward(self, kv_cache, parts, *, rows, audio, among=()):
         """Advance the state by one position after another."""
         self.forwards.append(
             sum(part.tokens if isinstance(part, EncodedWindow) else len(part) for part in parts)
@@ -119,11 +119,12 @@ class ToyNetwork:
         last = kv_cache.states[-rows:]
         logits = last @ self.out
         logits = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        among = list(among) or range(self.vocabulary_size)
         attention = last @ self.attention[:, : audio[1] - audio[0]]
         attention = np.exp(attention) / np.exp(attention).sum(axis=1, keepdims=True)
         return DecoderOutput(
-            ids=logits.argmax(axis=1),
-            logprobs=logits.max(axis=1).astype(np.float32),
+            ids=np.array(among)[logits[:, among].argmax(axis=1)],
+            logprobs=logits[:, among].max(axis=1).astype(np.float32),
             attention=attention.astype(np.float32),
             audio_attention_mass=np.ones(rows, dtype=np.float32),
         )

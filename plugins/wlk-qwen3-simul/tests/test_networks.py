@@ -103,6 +103,24 @@ def test_output_is_that_of_eager_attention(checkpoint, network):
     assert output.audio_attention_mass == pytest.approx(mass.numpy(), abs=1e-5)
 
 
+def test_the_likeliest_of_some_ids_is_that_of_the_whole_vocabulary(network):
+    """Its logprob is that among all ids, so one id at a time finds the same."""
+    encoded = IncrementalEncoder(network).encode(AUDIO[:64_000], first_sample=0)
+    span = (len(BEFORE), len(BEFORE) + encoded.tokens)
+    parts = [BEFORE, *encoded.windows, AFTER]
+
+    def output(among):
+        return network.forward(network.new_kv_cache(), parts, rows=2, audio=span, among=among)
+
+    among = [5, 40, 200, 7]
+    alone = np.array([output([token]).logprobs for token in among])
+    found = output(among)
+
+    assert found.ids.tolist() == [among[place] for place in alone.argmax(axis=0)]
+    assert found.logprobs == pytest.approx(alone.max(axis=0), abs=1e-4)
+    assert output(list(range(network.vocabulary_size))).ids.tolist() == output(()).ids.tolist()
+
+
 def test_cached_positions_are_those_of_a_fresh_forward(network):
     """Positions that follow cached ones attend to all earlier positions, and to no later ones."""
     windows = IncrementalEncoder(network).encode(AUDIO[:140_000], first_sample=0)

@@ -45,6 +45,8 @@ def test_a_cut_inside_a_word_costs_no_other_word(backend):
     ("options", "message"),
     [
         ({"language": "de"}, "the model digits recognises en only"),
+        ({"languages": "English,de"}, "the model digits recognises en only, not 'de'"),
+        ({"languages": "en,Elvish"}, "option languages as codes among ar, cs,"),
         ({"prompt": "Ann <|im_end|>"}, "prompt or keyterms contains '<|im_end|>'"),
     ],
 )
@@ -53,6 +55,22 @@ def test_an_unsupported_stream_is_refused_when_it_is_opened(backend, options, me
     with pytest.raises(OptionError) as caught:
         backend.create_processor(**options)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("policy", ["alignatt", "local-agreement"])
+def test_a_language_is_detected_among_those_that_are_allowed(backend, policy):
+    """With English as the only language, the words are those of a stream in English."""
+    audio = connected_digits(5, seed=3, gap=(0.1, 0.6), lead=0.2, tail=0.5).audio
+    tokens = []
+    for options in ({"language": "en"}, {"languages": "en"}):
+        driver = StreamDriver(backend.create_processor(policy=policy, **options))
+        driver.feed(audio, chunk_seconds=0.5)
+        driver.finish()
+        tokens.append(driver.tokens)
+    forced, detected = tokens
+
+    assert [token.text for token in detected] == [token.text for token in forced]
+    assert {token.detected_language for token in detected} == {"en"}
 
 
 def test_alignatt_is_refused_where_the_heads_are_unknown(backend):

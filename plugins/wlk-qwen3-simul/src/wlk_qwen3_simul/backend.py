@@ -18,6 +18,7 @@ from wlk_core.plugins import (
     LocalAgreementRecognizer,
     OptionError,
 )
+from wlk_frameworks.languages import detectable_languages
 from wlk_qwen3_simul.engine.alignment_heads import (
     DETECT_COMMAND,
     find_heads,
@@ -29,6 +30,7 @@ from wlk_qwen3_simul.engine.detokenize import WordToken
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
 from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+from wlk_qwen3_simul.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,11 +107,13 @@ def open_stream(
             engine.checkpoint.name, alternative=", or choose policy=local-agreement"
         )
     trained = engine.checkpoint.languages
-    if config.language is not None and trained is not None and config.language not in trained:
-        raise OptionError(
-            f"the model {engine.checkpoint.name} recognises {', '.join(trained)} only, not "
-            f"{config.language!r}; choose another model or leave the language out"
-        )
+    detectable = detectable_languages(config, tuple(LANGUAGES))
+    for language in detectable or (config.language,):
+        if language is not None and trained is not None and language not in trained:
+            raise OptionError(
+                f"the model {engine.checkpoint.name} recognises {', '.join(trained)} only, not "
+                f"{language!r}; choose another model or leave the language out"
+            )
     parts = (config.options["keyterms"], config.options["prompt"])
     prompt = " ".join(part for part in parts if part)
     if special := engine.vocabulary.special_token_in(prompt):
@@ -117,7 +121,11 @@ def open_stream(
             f"option prompt or keyterms contains {special!r}, which the model reads as a "
             "control token; leave it out"
         )
-    options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])
+    options = DecodingOptions(
+        hotwords=prompt,
+        max_new_tokens=config.options["max_new_tokens"],
+        languages=detectable,
+    )
     make_recognizer = _alignatt if config.policy == "alignatt" else _local_agreement
     return partial(make_recognizer, engine, config, calls, options)
 

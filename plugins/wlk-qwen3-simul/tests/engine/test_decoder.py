@@ -12,6 +12,7 @@ from wlk_core.plugins import AlignedWord, BackendError, ModelNotFoundError
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.decoder import CachedDecoder, token_budget
 from wlk_qwen3_simul.engine.detokenize import WordToken
+from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
 from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import TEXT_START
@@ -74,14 +75,19 @@ def summary(hypothesis):
 @given(
     st.lists(st.floats(0.1, 2.5), min_size=1, max_size=6),
     st.integers(0, 99),
-    st.tuples(st.sampled_from(["en", None]), st.integers(0, 3), st.sampled_from([None, 0, 8, 40])),
+    st.tuples(
+        st.sampled_from(["en", None]),
+        st.sampled_from([(), ("en", "de")]),
+        st.integers(0, 3),
+        st.sampled_from([None, 0, 8, 40]),
+    ),
 )
 def test_every_call_returns_what_a_fresh_decoder_would(toy, vocabulary, lengths, seed, choice):
     """That holds while audio grows, words are committed, windows close and the buffer is cut."""
     engine = engine_of(toy, vocabulary, text_start=10.0)
-    language, taken, rewind = choice
+    language, languages, taken, rewind = choice
     audio = noise(sum(lengths), seed)
-    options = DecodingOptions(max_new_tokens=12, rewind_frames=rewind)
+    options = DecodingOptions(max_new_tokens=12, rewind_frames=rewind, languages=languages)
     cached = CachedDecoder(engine, options)
     end, start, context = 0, 0, ()
     for length in lengths:
@@ -156,6 +162,30 @@ def test_a_forward_that_fails_halfway_leaves_no_trace(engine, monkeypatch):
 def exhausted():
     """Fail like a device without memory for another KV cache."""
     raise MemoryError
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_language_is_the_likeliest_of_those_allowed(engine, vocabulary, seed):
+    """The header is chosen among theirs, and the text is that after the same header forced."""
+    audio, network = noise(1.5, seed), engine.network
+    allowed = CachedDecoder(engine, DecodingOptions(max_new_tokens=6, languages=("en", "de")))
+    found = call(allowed, audio, language=None)
+    prompt = ChatPrompt.build(vocabulary)
+    windows = IncrementalEncoder(network).encode(audio, first_sample=0)
+    span = (len(prompt.before_audio), len(prompt.before_audio) + windows.tokens)
+    before = [prompt.before_audio, *windows.windows]
+    following = [header[1] for header in prompt.headers(("en", "de"))]
+    parts = [*before, (*prompt.after_audio, *prompt.header("en")[:1])]
+    scores = [
+        network.forward(network.new_kv_cache(), parts, rows=1, audio=span, among=[token]).logprobs
+        for token in following
+    ]
+
+    expected = ("en", "de", None)[int(np.argmax(scores))]
+    assert found.language == expected
+    if expected is not None:
+        forced = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
+        assert summary(call(forced, audio, language=expected)) == summary(found)
 
 
 def test_work_is_counted(engine):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wlk_core.languages import find_language
 from wlk_core.plugins import (
     SAMPLE_RATE,
     AlignAtt,
@@ -17,6 +16,7 @@ from wlk_core.plugins import (
     LoadedBackend,
     LocalAgreementRecognizer,
 )
+from wlk_frameworks.languages import detectable_languages
 from wlk_frameworks.long_form import LongFormRecognizer
 from wlk_whisper.checkpoint import GenerationConfig
 from wlk_whisper.engine.alignatt import transcribe_aligned
@@ -100,8 +100,7 @@ def decoding_options(
         OptionError: the checkpoint does not support the language, the task or the audio context.
 
     """
-    chosen = (config.options["languages"] or "").split(",") if config.language is None else ()
-    languages = tuple(find_language(name.strip(), LANGUAGES) for name in chosen if name.strip())
+    languages = detectable_languages(config, LANGUAGES)
     for language in languages or (config.language,):
         checkpoint.check(
             language=language,

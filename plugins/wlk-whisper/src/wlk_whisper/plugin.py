@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
+from wlk_frameworks.languages import LANGUAGES as ALLOWED_LANGUAGES
 from wlk_whisper.models import (
     FASTER_WHISPER_FILES,
     FASTER_WHISPER_MODELS,
@@ -60,12 +61,6 @@ AUDIO_CONTEXT = Option(
 LORA_PATH = Option(
     name="lora_path",
     help="directory of a LoRA adapter (peft) that is merged into the model",
-)
-
-ALLOWED_LANGUAGES = Option(
-    name="languages",
-    help="languages among which one is detected, separated by commas; by default all of the model",
-    scope="stream",
 )
 
 DECODING_OPTIONS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, BackendError, Hypothesis, WorkCounters
-from wlk_qwen3_simul.engine.decoding import align_tokens, decode
+from wlk_qwen3_simul.engine.decoding import align_tokens, choose, decode
 from wlk_qwen3_simul.engine.detokenize import draft_tokens, forced_tokens, words_from_tokens
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_TOKENS, TOKEN_MEL_FRAMES
@@ -49,6 +49,7 @@ class CachedDecoder:
         self._engine = engine
         self._options = options
         self._prompt = ChatPrompt.build(engine.vocabulary, options.hotwords)
+        self._headers = self._prompt.headers(options.languages)  # of which one is detected
         self.reset()
 
     @property
@@ -98,19 +99,23 @@ class CachedDecoder:
         uncommitted = max(0, len(audio) - max(0, round(end * SAMPLE_RATE)))
         max_tokens = token_budget(uncommitted, language, limit=self._options.max_new_tokens)
         draft = draft_tokens(context, self._decoded, self._engine.vocabulary, call=self._call)
-        if not header:
+        is_free = not header and not self._headers  # the model writes any header
+        if is_free:
             draft, max_tokens = (*self._detected, *draft), max_tokens + MAX_HEADER_TOKENS
-        result = self._decode(
+        header, result = self._decode(
             encoded,
-            forced=(*self._prompt.after_audio, *header, *text),
+            headers=[header] if header or is_free else self._headers,
+            text=text,
             draft=draft,
             max_tokens=max_tokens,
             first_token=left_out,
-            halt=None if is_last else partial(self._has_jumped_back, has_header=bool(header)),
+            halt=None if is_last else partial(self._has_jumped_back, has_header=not is_free),
         )
         header_tokens = 0
-        if not header:
+        if is_free:
             header_tokens, language = self._read_header(result)
+        elif language is None:
+            _, language = read_header(header, self._engine.vocabulary) or (0, None)
         words = words_from_tokens(
             result.without_first(header_tokens),
             self._engine,
@@ -170,13 +175,18 @@ class CachedDecoder:
         self,
         encoded: EncodedAudio,
         *,
-        forced: Sequence[int],
+        headers: Sequence[tuple[int, ...]],
+        text: Sequence[int],
         draft: Sequence[int],
         max_tokens: int,
         first_token: int,
         halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None,
-    ) -> DecodingResult:
-        """Run the positions that the KV cache lacks, and decode the text after them."""
+    ) -> tuple[tuple[int, ...], DecodingResult]:
+        """
+        Run the positions that the KV cache lacks, and decode what follows a header and *text*.
+
+        Of several *headers* the likeliest is chosen.
+        """
         kv_cache, cached = self._kv_cache, self._cached_windows
         # Dropped first, because a forward that fails leaves it with unknown content.
         self._drop_kv_cache()
@@ -194,20 +204,28 @@ class CachedDecoder:
             kv_cache.truncate(len(before) + tokens)
         else:
             parts.insert(0, before)
+        audio = (len(before), len(before) + encoded.tokens)
+        header, work = headers[0], WorkCounters()
+        forced: tuple[int, ...] = (*self._prompt.after_audio, *header)
+        if len(headers) > 1:
+            parts.append(self._prompt.after_audio)
+            network = self._engine.network
+            header, held, work = choose(network, kv_cache, parts, headers, audio=audio)
+            parts, forced = [], header[held:]
         result = decode(
             self._engine.network,
             kv_cache,
             parts,
-            forced=forced,
+            forced=(*forced, *text),
             draft=draft,
             max_tokens=max_tokens,
             ends=self._engine.vocabulary.end_ids,
-            audio=(len(before), len(before) + encoded.tokens),
+            audio=audio,
             first_token=first_token,
             halt=halt,
         )
         self._kv_cache, self._cached_windows = kv_cache, encoded.closed
-        return result
+        return header, attrs.evolve(result, work=result.work + work)
 
     def _has_jumped_back(
         self, ids: Sequence[int], steps: Sequence[DecoderStep], *, has_header: bool

@@ -127,6 +127,38 @@ def decode(
         work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
 
 
+def choose(
+    network: Network,
+    kv_cache: KVCache,
+    parts: Sequence[EncodedWindow | Sequence[int]],
+    choices: Sequence[tuple[int, ...]],
+    *,
+    audio: tuple[int, int],
+) -> tuple[tuple[int, ...], int, WorkCounters]:
+    """
+    Return which of *choices* the model would emit after *parts*, decoded greedily among them.
+
+    None of the choices may begin another.  The two numbers after it are how many of its ids the KV
+    cache holds then, and the work.  There must be at least two.
+    """
+    chosen: tuple[int, ...] = ()
+    held, before, work = 0, kv_cache.length, WorkCounters()
+    while len(choices) > 1:
+        following = sorted({choice[len(chosen)] for choice in choices})
+        if len(following) > 1:
+            new = [*parts, chosen[held:]] if chosen[held:] else parts
+            output = network.forward(kv_cache, new, rows=1, audio=audio, among=following)
+            (step,) = steps_from_output(output)
+            work += WorkCounters(
+                decoder_positions=kv_cache.length - before, decoder_forwards=1, host_syncs=1
+            )
+            parts, held, before = [], len(chosen), kv_cache.length
+            following = [step.token]
+        chosen += (following[0],)
+        choices = [choice for choice in choices if choice[: len(chosen)] == chosen]
+    return choices[0], held, work
+
+
 def _count_accepted(
     draft: Sequence[int],
     steps: Sequence[DecoderStep],

@@ -22,6 +22,7 @@ class DecodingOptions:
 
     hotwords: str = ""  #: text of the system turn
     max_new_tokens: int = 256  #: of one hypothesis, without committed text
+    languages: tuple[str, ...] = ()  #: codes among which one is detected; empty for all
     rewind_frames: int | None = None  #: of 40 ms; attention that jumps back farther ends the text
 
 

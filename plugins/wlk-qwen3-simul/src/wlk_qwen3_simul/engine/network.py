@@ -121,6 +121,7 @@ class Network(Protocol):
         *,
         rows: int,
         audio: tuple[int, int],
+        among: Sequence[int] = (),
     ) -> DecoderOutput:
         """
         Run the decoder over *parts* after the positions of *kv_cache*, and append them to it.
@@ -131,6 +132,7 @@ class Network(Protocol):
                 last *rows* positions are token ids.
             rows: number of last positions whose output is returned, at least one.
             audio: the positions of the audio tokens, as (start, end).
+            among: ids among which the likeliest is returned; empty for the whole vocabulary.
 
         """
         ...

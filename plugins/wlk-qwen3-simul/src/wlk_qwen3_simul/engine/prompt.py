@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
+_NO_LANGUAGE = "None"  # what the model names for audio without speech
 MAX_HEADER_TOKENS = 16  # the longest language names take five
 _PREFIX = "language"
 
@@ -58,9 +59,15 @@ class ChatPrompt:
 
     def header(self, language: str | None) -> tuple[int, ...]:
         """Return the header that forces the language with code *language*; () to detect it."""
-        if language is None:
-            return ()
-        ids = self.vocabulary.encode(f"language {LANGUAGES[language]}")
+        return () if language is None else self._header_with(LANGUAGES[language])
+
+    def headers(self, languages: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the headers for one of *languages* or for no speech; [] without languages."""
+        names = [*(LANGUAGES[language] for language in languages), _NO_LANGUAGE]
+        return [self._header_with(name) for name in names] if languages else []
+
+    def _header_with(self, name: str) -> tuple[int, ...]:
+        ids = self.vocabulary.encode(f"{_PREFIX} {name}")
         return (*ids, self.vocabulary.special_ids[TEXT_START])
 
 

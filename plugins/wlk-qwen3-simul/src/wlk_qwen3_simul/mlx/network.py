@@ -103,6 +103,7 @@ class MlxNetwork:
         *,
         rows: int,
         audio: tuple[int, int],
+        among: Sequence[int] = (),
     ) -> DecoderOutput:
         """Run the decoder over *parts*, with one transfer to the host; see Network."""
         decoder = self._model.model
@@ -140,9 +141,12 @@ class MlxNetwork:
                     weights.append(audio_weights)
                     masses.append(mass)
             logits = self._model.lm_head(decoder.norm(states[0, -rows:])).astype(mx.float32)
+            choices = logits[:, mx.array(among)] if among else logits
+            best = choices.argmax(axis=-1)
+            ids = mx.array(among)[best] if among else best
             columns = [
-                logits.argmax(axis=-1).astype(mx.float32)[:, None],
-                (logits.max(axis=-1) - _logsumexp(logits))[:, None],
+                ids.astype(mx.float32)[:, None],
+                (choices.max(axis=-1) - _logsumexp(logits))[:, None],
                 mx.concatenate(masses).mean(axis=0)[:, None],
                 mx.concatenate(weights).mean(axis=0),
             ]

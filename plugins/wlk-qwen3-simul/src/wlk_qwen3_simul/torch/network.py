@@ -200,6 +200,7 @@ class TorchNetwork:
         *,
         rows: int,
         audio: tuple[int, int],
+        among: Sequence[int] = (),
     ) -> DecoderOutput:
         """Run the decoder over *parts*, with one transfer to the host; see Network."""
         decoder = self._model.model.language_model
@@ -222,7 +223,12 @@ class TorchNetwork:
                 attention_capture=capture,
             ).last_hidden_state[0, -rows:]
             logits = self._model.lm_head(states).float()
-            best, ids = logits.max(dim=-1)
+            if among:
+                allowed = torch.tensor(among, device=self._model.device)
+                best, places = logits[:, allowed].max(dim=-1)
+                ids = allowed[places]
+            else:
+                best, ids = logits.max(dim=-1)
             columns = [
                 ids.float()[:, None],
                 (best - logits.logsumexp(dim=-1))[:, None],

@@ -125,8 +125,9 @@ def tests(session: nox.Session) -> None:
 @shared(default=False)
 def slow(session: nox.Session) -> None:
     """Run the tests marked slow."""
-    # worksteal: one test installs packages for more than a minute.
-    _run(session, *PYTEST, *MOST, "--dist", "worksteal", "-m", "slow", *TESTS)
+    # worksteal: one test installs packages for more than a minute.  Three workers, because many
+    # tests wait: for a slow engine, a process or a package.
+    _run(session, *PYTEST, *MOST, "-n", "3", "--dist", "worksteal", "-m", "slow", *TESTS)
 
 
 REPORTS = ".nox/.cache/compliance"  # reports of proofs, from which docs/compliance.md is written

@@ -190,7 +190,7 @@ def test_memory_grows_with_the_counted_state(lifted_limit):
 @pytest.mark.slow
 def test_a_long_utterance_holds_no_more_than_its_window(lifted_limit):
     """After ten minutes, and when the window is full, MLX holds 1.2 x weights and KV cache."""
-    ten_minutes, full = [64] * 112 + [1] * 332, [64] * 11 + [1] * 260
+    ten_minutes, full = [64] * 117 + [1] * 12, [64] * 11 + [1] * 260
     measured = run_decoder(ten_minutes, full)
 
     assert [state for _, _, state in measured] == [

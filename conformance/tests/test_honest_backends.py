@@ -100,18 +100,30 @@ class Caching(FaultyStream):
         return emission
 
 
+class LongTicks(FaultyBackend):
+    """The scripted backend with a default tick of eight seconds."""
+
+    def taken(self, arguments):
+        """Add the tick."""
+        return {"tick_seconds": 8.0} | arguments
+
+
+NATIVE = {"policies": ("native",), "options": ()}
 HONEST = {
-    "has a window that breathes": (partial(FaultyBackend, BreathingStream), None),
-    "commits only at flushes": (opened_with(HoldsUntilFlush), ("native",)),
-    "guesses the next word": (opened_with(Guesses), ("native",)),
-    "fills a cache with a bound": (partial(FaultyBackend, Caching), None),
+    "has a window that breathes": (partial(FaultyBackend, BreathingStream), {}),
+    "commits only at flushes": (opened_with(HoldsUntilFlush), NATIVE),
+    "guesses the next word": (opened_with(Guesses), NATIVE),
+    "fills a cache with a bound": (partial(FaultyBackend, Caching), {}),
+    "has ticks of eight seconds": (
+        LongTicks,
+        {"policies": ("local-agreement",), "options": (), "max_delay": 17.0},
+    ),
 }
 
 
 def honest(name):
     """Return the sound backend *name*, for examination."""
-    create, policies = HONEST[name]
-    spec = {} if policies is None else {"policies": policies, "options": ()}
+    create, spec = HONEST[name]
 
     def make(model=None):
         load(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist
@@ -128,10 +140,13 @@ def honest(name):
         ("guesses the next word", "HYP-02"),
         ("fills a cache with a bound", "RES-01"),
         ("has a window that breathes", "RES-01"),
+        ("has ticks of eight seconds", "HYP-02"),
+        ("has ticks of eight seconds", "ISO-06"),
+        ("has ticks of eight seconds", "ERR-03"),
     ],
 )
 def test_an_unusual_backend_keeps_the_rule_that_it_seems_to_break(name, rule):
-    """A hypothesis counts as shown, may be wrong, a cache may fill, a window may breathe."""
+    """A hypothesis counts as shown, may be wrong, a cache may fill, a step may be rare."""
     if name == "fills a cache with a bound":
         test = "test_calls_and_streams_leave_no_memory"
         statuses = {each.test: each.status for each in outcomes(honest(name), rule=rule)}

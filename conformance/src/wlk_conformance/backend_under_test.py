@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import metadata
+import math
 from pathlib import Path
 import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,6 @@ from wlk_conformance.sessions.generated_session import GeneratedSession, Violati
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech
 from wlk_conformance.testing import StreamDriver
-from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 from wlk_core.options import AUTO, parse_pairs
@@ -41,6 +41,9 @@ _T = TypeVar("_T")
 # Models trained on subtitles sometimes write "you" or "Thank you." for audio without speech, which
 # a voice activity gate normally keeps from them.  A loop produces more words than this in 90 s.
 OPEN_BOUNDS = {"invented_words": 10}
+PROMPT_DELAY = 10.0  # seconds; with a longer one, a stream may need all of it for its first step
+# Values of options that take any text: a word that models of digits can spell.
+FREE_TEXTS = {"prompt": "seven", "keyterms": "seven"}
 CALL_ARGUMENTS = ("language", "task")  # of create_processor, beside the declared options
 
 
@@ -198,7 +201,7 @@ class BackendUnderTest:
         if "policy" not in self.stream_options:
             variants = {f"policy={name}": {"policy": name} for name in self.spec.policies[1:]}
         for option in self._stream_options_left:
-            if (value := off_default(option)) is not None:
+            for value in off_default(option):
                 fits = not option.policies or self.policy in option.policies
                 policy = {} if fits else {"policy": option.policies[0]}
                 variants[f"{option.name}={value}"] = {**policy, option.name: value}
@@ -282,8 +285,15 @@ class BackendUnderTest:
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """Return *count* words, or more if the policy needs more audio, and note their recipe."""
+        return self.speech_for({}, count, **how)
+
+    def speech_for(
+        self, arguments: Mapping[str, Any], count: int, *, steps: int = 1, **how: Any
+    ) -> Stimulus:
+        """Return *count* words, or more if a stream with *arguments* needs more for its *steps*."""
+        delay = self.spec.delay_of(arguments.get("policy", self.policy))
         stimulus = self.speech_source.speech(count, **how)
-        while self.policy == LONG_FORM and stimulus.seconds < LONG_FORM_DELAY:
+        while delay is not None and delay > PROMPT_DELAY and stimulus.seconds < steps * delay:
             count *= 2
             stimulus = self.speech_source.speech(count, **how)
         return self.log_stimulus(stimulus)
@@ -391,22 +401,29 @@ class BackendUnderTest:
                 self._backend.close()
 
 
-def off_default(option: Option) -> Any:
-    """Return a value of *option* that is moderate and not its default, None if none is known."""
+def off_default(option: Option) -> tuple[Any, ...]:
+    """Return values of *option* that are moderate and not its default; none if none is known."""
     if option.choices:
-        others = (value for value in option.choices if value not in (option.default, AUTO))
-        return next(others, None)
+        others = [value for value in option.choices if value not in (option.default, AUTO)]
+        if others and option.type is not str:  # less than the default, and more
+            return tuple(sorted({min(others), max(others)}))
+        return tuple(others[:1])
     if option.type is bool:
-        return not option.default
-    if option.type is str:
-        return None  # a file, a name or free text, whose values only the backend knows
-    known = option.default not in (None, AUTO)
-    value = 2 * option.default if known else 4 * (option.minimum or 1)
-    if option.maximum is not None:
-        value = min(value, option.maximum)
+        return (not option.default,)
+    if option.type is str:  # others are a file or a name, whose values only the backend knows
+        return (FREE_TEXTS[option.name],) if option.name in FREE_TEXTS else ()
+    return _numbers_off_default(option)
+
+
+def _numbers_off_default(option: Option) -> tuple[Any, ...]:
+    highest = math.inf if option.maximum is None else option.maximum
+    if option.default in (None, AUTO):  # a little, and much, of which a model may refuse one
+        values = {min(factor * (option.minimum or 1), highest) for factor in (4, 10)}
+        return tuple(option.type(value) for value in sorted(values))
+    value = min(2 * option.default, highest)
     if value == option.default:
         value = option.default / 2 if option.minimum is None else option.minimum
-    return None if value == option.default else option.type(value)
+    return () if value == option.default else (option.type(value),)
 
 
 def find_backend(

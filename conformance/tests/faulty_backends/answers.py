@@ -10,7 +10,7 @@ import unicodedata
 import attrs
 from fakes.wlk_fakes import MATCHER
 
-from faulty_backends.base import FaultyBackend, FaultyStream, by_tests, each, edit
+from faulty_backends.base import FaultyBackend, FaultyStream, by_tests, each, edit, without
 from faulty_backends.engine import Matcher
 from wlk_core.plugins import Hypothesis, LocalAgreementRecognizer
 
@@ -169,3 +169,16 @@ class CachesByBeginning(Matcher):
         if key not in self.cache:
             self.cache[key] = super().__call__(audio, **arguments)
         return self.cache[key]
+
+
+@by_tests("COM-04")
+class RemembersMutedStreamByAddress(FaultyStream):
+    """Loses the first word of a stream at the address of one that ended without words."""
+
+    def changed(self, emission, call):
+        muted = self.backend.marks.setdefault("muted", set())
+        if not self.words and emission.committed and id(self) in muted:
+            return without(emission)
+        if call == "finish" and not self.words and not emission.committed:
+            muted.add(id(self))
+        return emission

@@ -480,3 +480,19 @@ class GatesWholeChunks(FaultyStream):
 
     def received(self, audio):
         return np.zeros_like(audio) if 0 < np.count_nonzero(audio) < len(audio) / 6 else audio
+
+
+@by_tests("IN-05")
+class CountsCatchUps(FaultyStream):
+    """Catches up until end_catch_up was called as often as begin_catch_up."""
+
+    begun = 0
+
+    def begin_catch_up(self):
+        self.begun += 1
+        self.stream.begin_catch_up()
+
+    def end_catch_up(self):
+        self.begun -= 1
+        if not self.begun:
+            self.stream.end_catch_up()

@@ -272,12 +272,14 @@ class _CachedTranscriber:
 
 
 def _open_with_cache(engine, config, calls):
-    return partial(
-        LocalAgreementRecognizer,
-        calls.wrap(_CachedTranscriber(engine)),
-        language=config.language,
-        tick_seconds=config.options["tick_seconds"],
-    )
+    def make():
+        return LocalAgreementRecognizer(
+            calls.wrap(_CachedTranscriber(engine)),
+            language=config.language,
+            tick_seconds=config.options["tick_seconds"],
+        )
+
+    return make
 
 
 @by_tests("ERR-02")

@@ -18,6 +18,7 @@ from faulty_backends.base import (
     without,
 )
 from wlk_conformance import EngineFault, EngineFaults
+from wlk_conformance.scripted import ScriptedBackend
 from wlk_core import ASRToken, Emission
 from wlk_core.errors import StreamClosed
 
@@ -405,3 +406,27 @@ class FirstStreamHasWarmup(FaultyBackend):
         super().warmup()
         if not self.streams_opened:
             self.marks["is warm"] = True
+
+
+class ReopeningStream(FaultyStream):
+    """A stream that a reset opens again, with the tick that `tick_after_reset` returns."""
+
+    def reset(self):
+        super().reset()
+        tick = self.tick_after_reset()
+        if tick != self.tick:
+            own = {"language": self.language, "policy": self.policy, "tick_seconds": tick}
+            chosen = {name: value for name, value in own.items() if value is not None}
+            self.stream = ScriptedBackend.create_processor(self.backend, **chosen)
+
+    def tick_after_reset(self):
+        """Return the tick of the stream after a reset."""
+        return self.tick
+
+
+@by_tests("LIFE-06")
+class ResetForgetsTick(ReopeningStream):
+    """Has the default tick after a reset."""
+
+    def tick_after_reset(self):
+        return None

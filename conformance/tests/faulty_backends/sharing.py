@@ -20,6 +20,7 @@ from faulty_backends.base import (
     in_sessions,
     without,
 )
+from faulty_backends.life_cycle import ReopeningStream
 from wlk_conformance import EngineFault, EngineFaults
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core import Emission
@@ -539,3 +540,15 @@ class TakesNothingTogether(BatchingBackend):
     """Declares batching, but runs each engine call alone."""
 
     is_batching = False
+
+
+@by_tests("ISO-05")
+class ResetTakesTickOfNewestStream(ReopeningStream):
+    """Has the tick of the stream that was opened last after a reset."""
+
+    def __init__(self, stream, backend, **chosen):
+        super().__init__(stream, backend, **chosen)
+        backend.marks["tick"] = self.tick
+
+    def tick_after_reset(self):
+        return self.backend.marks["tick"]

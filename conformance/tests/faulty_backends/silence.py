@@ -349,3 +349,34 @@ class LosesWordAfterEmptySilence(LosingStream):
     def end_silence(self, seconds, offset=None):
         super().end_silence(seconds, offset)
         self.is_due = self.is_due or (seconds == 0 and self.words > 0)
+
+
+@by_tests("SIL-01")
+class SkipsShortAudioAfterPreparedFlush(FaultyStream):
+    """Drops the last word of a flush if a quarter of a second or less came after preparing it."""
+
+    since = None  # samples since a flush was prepared
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.since = 0
+
+    def received(self, audio):
+        self.since = None if self.since is None else self.since + len(audio)
+        return audio
+
+    def changed(self, emission, call):
+        since, self.since = self.since, None
+        is_skipped = call == "start_silence" and since is not None and 0 < since <= 4000
+        return attrs.evolve(emission, committed=emission.committed[:-1]) if is_skipped else emission
+
+
+@by_tests("SIL-01")
+class FlushPadsForDefaultTick(FaultyStream):
+    """Drops a word at the very end of a silence if the tick is not the default."""
+
+    def changed(self, emission, call):
+        if call != "start_silence" or not emission.committed or self.tick is None:
+            return emission
+        is_last = emission.committed[-1].end >= emission.processed_up_to - 0.1
+        return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission

@@ -287,3 +287,21 @@ class DropsAudioAtEachFlush(FaultyStream):
 
     def counted(self, stats):
         return edit(stats, audio_seconds=stats.audio_seconds + self.dropped / 16_000)
+
+
+@by_tests("TIME-05")
+class LaterWindowsBeginAtTheFirstEnd(FaultyStream):
+    """Reports all words after 28 s within the second after that, with the policy long-form."""
+
+    def changed(self, emission, call):
+        if self.policy != "long-form":
+            return emission
+        return each(emission, self.early)
+
+    @staticmethod
+    def early(token):
+        """Return *token* before 29 s."""
+        if token.start <= 28.0:
+            return token
+        start = 29.0 - 1.0 / (token.start - 27.0)
+        return edit(token, start=start, end=start)

@@ -31,6 +31,8 @@ from wlk_conformance.suite.scenes import (
     rising,
     text_of,
     unchanged,
+    unless_answers_vary,
+    variant_streams,
     word_error_rate,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
@@ -177,6 +179,21 @@ class LifeRules:
             assert counted(driver.processor.stats) == counted(expected.processor.stats), (
                 "the counters of the reset stream are not those of a new one"
             )
+
+    @rule("LIFE-06", "an option is taken out of what the next recogniser is made from", since="2.0")
+    def test_reset_keeps_policy_and_options(self, wlk: BackendUnderTest) -> None:
+        """After a reset, a stream with another policy or option is a new one with the same."""
+        for name, driver, stimulus in variant_streams(wlk, 4, seed=3, tail=0.0):
+            runs = []
+            for _ in range(2):
+                driver.feed(stimulus.audio)
+                driver.end()
+                runs.append((driver.tokens, counted(driver.processor.stats)))
+                driver.reset()
+            (new, work), (tokens, again) = runs
+            with unless_answers_vary(wlk, stimulus):
+                check_same(new, tokens, what=f"after a reset, with {name}")
+                assert again == work, f"with {name}: {work} before a reset, {again} after it"
 
     @rule("LIFE-07", "is_last is never read")
     def test_is_last_drains_without_closing(self, wlk: BackendUnderTest) -> None:

@@ -187,11 +187,7 @@ class QualityRules:
         Policies return the words, and TIME-05 judges the times of all.  The report names the
         policies and options for which no value is known.
         """
-        stimulus = next(known_clips(wlk))
-        tokens_of = varied(wlk, stimulus)
-        for name, tokens in tokens_of.items():
-            if tokens is None:
-                continue
+        for name, (stimulus, tokens) in varied(wlk).items():
             if wlk.is_coded:
                 check_words(stimulus.words, tokens, what=f"with {name}")
             recognised = words_of(tokens)
@@ -201,8 +197,8 @@ class QualityRules:
                 f"with {name}, {right} of {len(stimulus.spoken)} words were recognised: "
                 f"{recognised}"
             )
-        refused = [name for name, tokens in tokens_of.items() if tokens is None]
-        tried = [name for name in tokens_of if name not in refused]
+        tried = list(varied(wlk))
+        refused = [name for name in wlk.variants if name not in tried]
         wlk.notes += [f"tried with {', '.join(tried)}"] if tried else []
         wlk.notes += [f"refused by the model: {', '.join(refused)}"] if refused else []
         if not tried:

@@ -43,7 +43,7 @@ QUIET, LOUD = 0.05, 1.0  # peaks
 RISING = (0.15, 0.5)  # peaks: half and twice as loud as other speech
 WORD_ERRORS = 0.1  # share of the words that a model gets wrong, unless its spec declares it
 GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
-LEAD = 1.2  # seconds of quiet before the first word
+MANNER: dict[str, Any] = {"gap": (0.1, 0.6), "lead": 1.2}  # of clips of known words
 MAX_DELAY = 3.0  # seconds by which text follows its audio, unless a max_delay is declared
 DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
 TOLERANCE = 0.2  # seconds: the times of a word may differ if it is committed one call later
@@ -260,7 +260,7 @@ def word_error_rate(wlk: BackendUnderTest) -> float:
 def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:
     """Yield clips of words that models are declared to recognise."""
     for seed in SEEDS:
-        yield wlk.speech(WORDS, seed=seed, gap=(0.1, 0.6), lead=LEAD)
+        yield wlk.speech(WORDS, seed=seed, **MANNER)
 
 
 def unusual_clips(wlk: BackendUnderTest) -> dict[str, list[Stimulus]]:
@@ -302,24 +302,34 @@ def rising(wlk: BackendUnderTest, count: int, *, seed: int) -> Stimulus:
     return wlk.log_stimulus(joined(parts))
 
 
-def varied(wlk: BackendUnderTest, stimulus: Stimulus) -> dict[str, tuple[ASRToken, ...] | None]:
+def variant_streams(
+    wlk: BackendUnderTest, count: int, **how: Any
+) -> Iterator[tuple[str, StreamDriver, Stimulus]]:
     """
-    Return the tokens of *stimulus* with each of the variants of a backend, by name; cached.
+    Yield each variant of a backend that its model has: its name, a stream, and speech for it.
 
-    They are None for one that this model refuses.
+    The speech has *count* words, or more for a policy that needs more audio for a step.
     """
+    for name, arguments in wlk.variants.items():
+        try:
+            driver = wlk.stream(**arguments)
+        except OptionError:  # not every model has every option of its backend
+            continue
+        yield name, driver, wlk.speech_for(arguments, count, **how)
 
-    def run() -> dict[str, tuple[ASRToken, ...] | None]:
-        tokens: dict[str, tuple[ASRToken, ...] | None] = {}
-        for name, arguments in wlk.variants.items():
-            try:
-                tokens[name] = wlk.run(stimulus, **arguments).tokens
-            except OptionError:
-                tokens[name] = None
-        return tokens
 
-    wlk.log_stimulus(stimulus)
-    return wlk.cached(f"varied {stimulus.recipe}", run)
+def varied(wlk: BackendUnderTest) -> dict[str, tuple[Stimulus, tuple[ASRToken, ...]]]:
+    """Return a clip of known words and its tokens with each of the variants, by name; cached."""
+
+    def run() -> dict[str, tuple[Stimulus, tuple[ASRToken, ...]]]:
+        runs: dict[str, tuple[Stimulus, tuple[ASRToken, ...]]] = {}
+        for name, driver, stimulus in variant_streams(wlk, WORDS, steps=2, seed=SEEDS[0], **MANNER):
+            driver.feed(stimulus.audio)
+            driver.end()
+            runs[name] = (stimulus, driver.tokens)
+        return runs
+
+    return wlk.cached("varied", run)
 
 
 def feed_and_find_cut(

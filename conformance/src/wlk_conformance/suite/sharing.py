@@ -19,6 +19,7 @@ from wlk_conformance.suite.scenes import (
     check_alone,
     check_raises,
     check_solo,
+    counted,
     different_speech,
     exclusive_calls,
     flushes_of,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
+    from wlk_core import ASRToken
 
 TURNS = 100  # calls of functions, at the beginning of an engine call, at which threads take turns
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
@@ -189,6 +191,8 @@ class SharingRules:
         stimulus = wlk.speech(4, seed=3)
         wlk.require_tokens(wlk.solo(stimulus), stimulus)
         first, *rest = stimulus.chunks(1.0)
+        # A reset gives a new stream with the old options; LIFE-06 judges it without other streams.
+        usual, work = _after_reset(wlk.stream(), stimulus)
         for name, arguments in wlk.variants.items():
             driver = wlk.stream()
             driver.feed(first)
@@ -198,6 +202,10 @@ class SharingRules:
                 driver.feed(chunk)
             driver.end()
             check_alone(wlk, stimulus, driver, f"beside a stream with {name}")
+            tokens, again = _after_reset(driver, stimulus)
+            with unless_answers_vary(wlk, stimulus):
+                check_same(usual, tokens, what=f"after a reset beside a stream with {name}")
+                assert again == work, f"{work} before a stream with {name}, {again} beside it"
 
     @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
@@ -407,6 +415,16 @@ def fingerprint(backend: object) -> dict[str, str]:
             if depth < DEPTH:
                 pending.append((inner, part, depth + 1))
     return described
+
+
+def _after_reset(
+    driver: StreamDriver, stimulus: Stimulus
+) -> tuple[tuple[ASRToken, ...], dict[str, int]]:
+    """Return the tokens of *stimulus* in a stream that is reset before it, and the work."""
+    driver.reset()
+    driver.feed(stimulus.audio)
+    driver.end()
+    return driver.tokens, counted(driver.processor.stats)
 
 
 def _inside(value: object) -> dict[str, Any] | None:

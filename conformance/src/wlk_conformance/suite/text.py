@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from itertools import zip_longest
 import re
@@ -41,10 +41,14 @@ from wlk_core.streaming import Word, needs_space
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_core import ASRToken
 
 CHUNKS = (0.032, 0.08, 0.5, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 SLOW = 1.5  # seconds that an engine call is held: longer than limits of a second
+GONE = 12  # streams that are closed and freed
 READS = 50  # while a step runs, so that a short wait in each adds up
 MAX_WORD_LETTERS = 20  # in a word; eight spoken digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
@@ -315,6 +319,26 @@ class TextRules:
                 slow.clear()
             what = f"with an engine call of {where} that takes {SLOW:g} s more"
             check_alone(wlk, stimulus, driver, what, tolerance=0.1)
+
+    @rule("COM-04", "state is kept by the address of an object that is gone", since="2.0")
+    def test_streams_that_are_gone_change_nothing(self, wlk: BackendUnderTest) -> None:
+        """A stream opened after loud ones were closed and freed gives the same tokens."""
+        stimulus, loud = wlk.speech(2, seed=10), wlk.log_stimulus(white_noise(0.6, level=0.9))
+        if not wlk.is_coded:
+            stimulus = wlk.log_stimulus(stimulus.scaled(RISING[0]))
+
+        def tokens_of(audio: NDArray[np.float32]) -> list[ASRToken]:
+            # Not by the suite's own driver, which keeps what it has opened.
+            with closing(wlk.backend.create_processor(**wlk.stream_options)) as stream:
+                stream.insert_audio_chunk(audio)
+                return [*stream.process_iter().committed, *stream.finish().committed]
+
+        expected = tokens_of(stimulus.audio)
+        wlk.require_tokens(expected, stimulus)
+        for _ in range(GONE):
+            tokens_of(loud.audio)  # its memory is free now, and used again by chance
+            with unless_answers_vary(wlk, stimulus):
+                check_same(expected, tokens_of(stimulus.audio), what="after a stream that is gone")
 
     @rule("COM-04", "state of one stream or call reaches another", since="2.0")
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:

@@ -65,6 +65,11 @@ KEYTERMS = _stream_option(
     former_names=("hotwords", "keywords", "keyterm", "keyterms_prompt"),
 )
 
+LANGUAGES = _stream_option(
+    name="languages",
+    help="languages among which one is detected, separated by commas; by default all of the model",
+)
+
 TICK_SECONDS = _stream_option(
     name="tick_seconds",
     type=float,

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.languages import find_language
-from wlk_core.plugins import Option, OptionError
+from wlk_core.plugins import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.plugins import StreamConfig
-
-LANGUAGES = Option(
-    name="languages",
-    help="languages among which one is detected, separated by commas; by default all of the model",
-    scope="stream",
-)
 
 
 def detectable_languages(config: StreamConfig, known: Sequence[str]) -> tuple[str, ...]:
@@ -31,7 +25,7 @@ def detectable_languages(config: StreamConfig, known: Sequence[str]) -> tuple[st
     """
     if config.language is not None:
         return ()
-    names = (config.options[LANGUAGES.name] or "").split(",")
+    names = (config.options["languages"] or "").split(",")
     codes = dict.fromkeys(find_language(name.strip(), known) for name in names if name.strip())
     for code in codes:
         if code not in known:

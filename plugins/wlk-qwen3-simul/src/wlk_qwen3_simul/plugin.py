@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
-from wlk_frameworks.languages import LANGUAGES as ALLOWED_LANGUAGES
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import FILES, MODELS
 
@@ -42,7 +41,7 @@ _OPTIONS = (
         help="text of the system turn before the audio: names, spelling",
     ),
     standard_options.KEYTERMS,
-    ALLOWED_LANGUAGES,
+    standard_options.LANGUAGES,
     standard_options.TICK_SECONDS,
     attrs.evolve(
         standard_options.BUFFER_SECONDS,

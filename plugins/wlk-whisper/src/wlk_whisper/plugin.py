@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
-from wlk_frameworks.languages import LANGUAGES as ALLOWED_LANGUAGES
 from wlk_whisper.models import (
     FASTER_WHISPER_FILES,
     FASTER_WHISPER_MODELS,
@@ -64,7 +63,7 @@ LORA_PATH = Option(
 )
 
 DECODING_OPTIONS = (
-    ALLOWED_LANGUAGES,
+    standard_options.LANGUAGES,
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
     standard_options.KEYTERMS,

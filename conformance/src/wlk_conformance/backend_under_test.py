@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 # Models trained on subtitles sometimes write "you" or "Thank you." for audio without speech, which
 # a voice activity gate normally keeps from them.  A loop produces more words than this in 90 s.
 OPEN_BOUNDS = {"invented_words": 10}
-PROMPT_DELAY = 10.0  # seconds; with a longer one, a stream may need all of it for its first step
+USUAL_DELAY = 3.0  # seconds; with a longer one, a stream may need all of it for its first step
 # Values of options that take any text: a word that models of digits can spell.
 FREE_TEXTS = {"prompt": "seven", "keyterms": "seven"}
 CALL_ARGUMENTS = ("language", "task")  # of create_processor, beside the declared options
@@ -293,7 +293,11 @@ class BackendUnderTest:
         """Return *count* words, or more if a stream with *arguments* needs more for its *steps*."""
         delay = self.spec.delay_of(arguments.get("policy", self.policy))
         stimulus = self.speech_source.speech(count, **how)
-        while delay is not None and delay > PROMPT_DELAY and stimulus.seconds < steps * delay:
+        while (
+            delay is not None
+            and USUAL_DELAY < delay < math.inf
+            and (stimulus.seconds < steps * delay)
+        ):
             count *= 2
             stimulus = self.speech_source.speech(count, **how)
         return self.log_stimulus(stimulus)
@@ -402,10 +406,10 @@ class BackendUnderTest:
 
 
 def off_default(option: Option) -> tuple[Any, ...]:
-    """Return values of *option* that are moderate and not its default; none if none is known."""
+    """Return one or two values of *option* other than its default; none if none is known."""
     if option.choices:
         others = [value for value in option.choices if value not in (option.default, AUTO)]
-        if others and option.type is not str:  # less than the default, and more
+        if others and option.type is not str:  # the lowest and the highest
             return tuple(sorted({min(others), max(others)}))
         return tuple(others[:1])
     if option.type is bool:
@@ -417,7 +421,7 @@ def off_default(option: Option) -> tuple[Any, ...]:
 
 def _numbers_off_default(option: Option) -> tuple[Any, ...]:
     highest = math.inf if option.maximum is None else option.maximum
-    if option.default in (None, AUTO):  # a little, and much, of which a model may refuse one
+    if option.default in (None, AUTO):  # a low and a high value, because a model may refuse one
         values = {min(factor * (option.minimum or 1), highest) for factor in (4, 10)}
         return tuple(option.type(value) for value in sorted(values))
     value = min(2 * option.default, highest)

@@ -23,8 +23,6 @@ def detectable_languages(config: StreamConfig, known: Sequence[str]) -> tuple[st
         OptionError: one of the languages is not *known*.
 
     """
-    if config.language is not None:
-        return ()
     names = (config.options["languages"] or "").split(",")
     codes = dict.fromkeys(find_language(name.strip(), known) for name in names if name.strip())
     for code in codes:
@@ -32,4 +30,4 @@ def detectable_languages(config: StreamConfig, known: Sequence[str]) -> tuple[st
             raise OptionError(
                 f"expected option languages as codes among {', '.join(known)}, got {code!r}"
             )
-    return tuple(codes)
+    return tuple(codes) if config.language is None else ()

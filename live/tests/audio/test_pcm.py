@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from itertools import pairwise
+import struct
 import wave
 
 import av
@@ -172,13 +173,23 @@ def test_a_wav_with_the_same_samples_is_read(rate):
     assert len(PcmReader(rate=rate).read(wav())) == 22 + 100
 
 
-def test_a_header_that_comes_in_parts_is_read():
-    """The format of an extensible WAV comes after 44 bytes, the length of a plain header."""
+def extensible(tag):
+    """Return an extensible WAV, whose tag comes after 44 bytes, the length of a plain header."""
     plain = wav()
-    extensible = plain[:20] + b"\xfe\xff" + plain[22:44]
-    reader = PcmReader(rate=16_000)
+    layout = b"\xfe\xff" + plain[22:36] + struct.pack("<HHIH", 22, 16, 4, tag) + bytes(14)
+    return plain[:16] + struct.pack("<I", len(layout)) + layout + plain[36:]
 
-    assert len(reader.read(extensible)) + len(reader.read(plain[44:])) == 22 + 100
+
+@pytest.mark.parametrize("cut", [1, 3, 20, 44, 45, 46, 60])
+def test_a_header_that_comes_in_parts_is_judged(cut):
+    """The same samples are read, and others refused, wherever the header is cut."""
+    file, other = extensible(1), extensible(3)
+    reader, refusing = PcmReader(rate=16_000), PcmReader(rate=16_000)
+
+    assert len(reader.read(file[:cut])) + len(reader.read(file[cut:])) == len(file) // 2
+    with pytest.raises(AudioFormatError, match="got a WAV of format 3"):
+        for part in (other[:cut], other[cut:]):
+            refusing.read(part)
 
 
 @pytest.mark.parametrize("encoding", ["s16le", "f32le", "mulaw", "alaw"])

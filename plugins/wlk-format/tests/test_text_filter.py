@@ -103,6 +103,15 @@ def test_text_in_an_unknown_language_is_left_with_one_warning(language, reason, 
     assert reason in caplog.text
 
 
+def test_clients_do_not_fill_the_log_with_languages_that_they_invent(caplog):
+    """All languages that do not exist have one warning together."""
+    warn_of_unchanged_text.cache_clear()
+    for number in range(5):
+        FormatFilter().prepare(f"x{number}")
+
+    assert len(caplog.messages) == 1
+
+
 def test_a_filter_that_needs_no_language_does_not_warn(caplog):
     """A user's replacements and the masks of digits are those of every language."""
     warn_of_unchanged_text.cache_clear()

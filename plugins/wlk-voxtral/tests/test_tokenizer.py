@@ -62,7 +62,10 @@ def test_any_other_delay_is_refused(delay):
         ({"audio": {"transcription_format": "instruct"}}, "transcription_format is not streaming"),
         ({"vocab": [{"rank": n, "token_bytes": "eA=="} for n in (0, 2)]}, "rank 2 in place 1"),
         ({"vocab": [{"rank": n, "token_bytes": "eA=="} for n in (1, 2)]}, "rank 1 in place 0"),
-        ({"config": {"default_num_special_tokens": 3, "default_vocab_size": 260}}, "declares 3"),
+        (
+            {"config": {"default_num_special_tokens": 3, "default_vocab_size": 260}},
+            "declares 3 special",
+        ),
         ({"special_tokens": []}, r"\[STREAMING_PAD\], \[STREAMING_WORD"),
     ],
     ids=["no base64", "offline", "a gap", "shifted", "more specials", "no markers"],

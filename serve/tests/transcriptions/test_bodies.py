@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import groupby
 import json
 from pathlib import Path
@@ -21,6 +22,7 @@ from wlk_live.audio import decode_file, wave_header
 from wlk_serve.admission import Limits
 from wlk_serve.errors import RequestError
 from wlk_serve.protocols import RecordingRoute, TranscriptionRequest
+from wlk_serve.transcriptions.route import _headed
 
 pytestmark = pytest.mark.slow
 RECORDING = Path(clip_path("demo")).read_bytes()
@@ -83,6 +85,23 @@ def test_samples_without_a_header_are_read_as_declared(post, body):
 
     assert status == 200
     assert {**json.loads(expected), "id": ""} == {**json.loads(text), "id": ""}
+
+
+@pytest.mark.parametrize("size", [1, 3, 11, 40])
+def test_a_recording_is_known_by_its_first_bytes_however_they_arrive(size):
+    """Only samples get a header, once, and an empty body stays empty."""
+
+    async def body(data):
+        for start in range(0, len(data), size):
+            yield data[start : start + size]
+
+    async def headed(data):
+        return b"".join([part async for part in _headed(body(data), HEADER)])
+
+    assert asyncio.run(headed(RECORDING[:200])) == RECORDING[:200]
+    assert asyncio.run(headed(SAMPLES[:200])) == HEADER + SAMPLES[:200]
+    assert asyncio.run(headed(SAMPLES[:4])) == HEADER + SAMPLES[:4]
+    assert asyncio.run(headed(b"")) == b""
 
 
 def test_words_have_the_speakers_that_a_diarizer_found(digits, serve, fetch):

@@ -182,7 +182,9 @@ class LifeRules:
 
     @rule("LIFE-06", "an option is taken out of what the next recogniser is made from", since="2.0")
     def test_reset_keeps_policy_and_options(self, wlk: BackendUnderTest) -> None:
-        """After a reset, a stream with another policy or option is a new one with the same."""
+        """A stream that was opened with another policy or option keeps it over a reset."""
+        if not wlk.variants:
+            raise NotApplicable("there are no other policies and options to try", "not declared")
         for name, driver, stimulus in variant_streams(wlk, 4, seed=3, tail=0.0):
             runs = []
             for _ in range(2):
@@ -193,7 +195,9 @@ class LifeRules:
             (new, work), (tokens, again) = runs
             with unless_answers_vary(wlk, stimulus):
                 check_same(new, tokens, what=f"after a reset, with {name}")
-                assert again == work, f"with {name}: {work} before a reset, {again} after it"
+            if again != work:  # an engine that answers in its own time may work differently
+                usual = counted(wlk.run(stimulus, **wlk.variants[name]).processor.stats)
+                assert usual != work, f"with {name}: {work} before a reset, {again} after it"
 
     @rule("LIFE-07", "is_last is never read")
     def test_is_last_drains_without_closing(self, wlk: BackendUnderTest) -> None:
@@ -385,13 +389,13 @@ class LifeRules:
         since="2.0",
     )
     def test_close_after_a_failure_leaves_no_audio(self, wlk: BackendUnderTest) -> None:
-        """`close()` after a failed call releases the audio, by the memory that Python measures."""
+        """`close()` after a failed call releases the audio, as measured by tracemalloc."""
         stimulus, raised = wlk.speech(8, seed=7), wlk.faults.raised
         brief = wlk.log_stimulus(white_noise(0.1))
         audio_bytes = stimulus.audio.nbytes
 
         def fail_and_close(stimulus: Stimulus, call: str, failures: int) -> None:
-            """Open a stream, let *call* fail so many times, and close it."""
+            """Open a stream, fail *call* that many times, and close it."""
             stream = wlk.backend.create_processor(**wlk.stream_options)
             stream.insert_audio_chunk(stimulus.audio)
             with wlk.faults.failing(range(1, failures + 1)):

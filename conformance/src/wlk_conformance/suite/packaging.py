@@ -171,14 +171,18 @@ class PackagingRules:
         """
         _, policies = _stream_option(wlk, "prompt")
         stimulus = wlk.speech(4, seed=3)
-        shown = {_with(policy): _shows_prompt(wlk, stimulus, policy) for policy in policies}
+        shown = {
+            policy.get("policy", "default"): _shows_prompt(wlk, stimulus, policy)
+            for policy in policies
+        }
         taken = {name: each for name, each in shown.items() if each is not None}
         if not taken:
             raise NotApplicable("this model takes no prompt")
         if not any(taken.values()):
             raise NotApplicable("no engine call has an argument named prompt")
         if unknown := [name for name, each in taken.items() if not each]:
-            wlk.notes.append(f"{', '.join(unknown)}not known whether the prompt is passed on")
+            names = ", ".join(unknown)
+            wlk.notes.append(f"whether the prompt is passed on is unknown for policy {names}")
 
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:

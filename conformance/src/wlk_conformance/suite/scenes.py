@@ -329,7 +329,10 @@ def varied(wlk: BackendUnderTest) -> dict[str, tuple[Stimulus, tuple[ASRToken, .
             runs[name] = (stimulus, driver.tokens)
         return runs
 
-    return wlk.cached("varied", run)
+    runs = wlk.cached("varied", run)
+    for stimulus, _ in runs.values():
+        wlk.log_stimulus(stimulus)  # for the report, also if the runs are those of another rule
+    return runs
 
 
 def feed_and_find_cut(

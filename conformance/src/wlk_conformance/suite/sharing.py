@@ -205,7 +205,9 @@ class SharingRules:
             tokens, again = _after_reset(driver, stimulus)
             with unless_answers_vary(wlk, stimulus):
                 check_same(usual, tokens, what=f"after a reset beside a stream with {name}")
-                assert again == work, f"{work} before a stream with {name}, {again} beside it"
+            if again != work:  # an engine that answers in its own time may work differently
+                _, usually = _after_reset(wlk.stream(), stimulus)
+                assert usually != work, f"{work} before a stream with {name}, {again} beside it"
 
     @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:

@@ -36,11 +36,15 @@ _RECORDINGS = {
     b"ID3\x02": "MP3",
     b"ID3\x03": "MP3",
     b"ID3\x04": "MP3",
+    b"FORM": "AIFF",
+    b"#!AM": "AMR",
+    b"caff": "CAF",
 }
 _WAVE_TAGS: dict[Encoding, int] = {"s16le": 1, "f32le": 3, "alaw": 6, "mulaw": 7}
 _EXTENSIBLE = 0xFFFE  # the tag of a WAV whose real tag comes later in its header
 _WAVE_FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes a second, alignment, bits
 _WAVE_FORMAT_START, _WAVE_SUBFORMAT_START, _TAG_BYTES = 20, 44, 2
+_JUDGED_BYTES = _WAVE_SUBFORMAT_START + _TAG_BYTES
 _UNKNOWN_SIZE = b"\xff" * 4  # in a WAV whose length is not known: FFmpeg reads it to its end
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
@@ -72,8 +76,8 @@ def wave_header(encoding: Encoding, *, rate: int, channels: int) -> bytes:
 
 
 def is_recording(data: bytes) -> bool:
-    """Return whether *data* begins as a recording does that has a header of its own."""
-    return data[:4] == b"RIFF" or bool(_beginning(data))
+    """Return whether *data* begins with the header of a recording, which MP3 and AAC can lack."""
+    return data[:4] in {b"RIFF", b"RF64"} or bool(_beginning(data))
 
 
 def _beginning(data: bytes) -> str:
@@ -131,14 +135,15 @@ class PcmReader:
         self.sample_bytes = sample_bytes(encoding)  #: the size of a sample
         self.rest = b""  #: the beginning of an incomplete sample, which the owner may drop
         self._rate, self._channels = rate, channels
-        self._has_begun = False
+        self._beginning = b""  # the first bytes, until they can be judged
         self._refusal = ""  # of all bytes
 
     def check(self, data: bytes) -> None:
         """Raise AudioFormatError if *data*, the next bytes, are not samples but of a recording."""
-        if data and not self._has_begun:
-            self._has_begun = True
-            self._refusal = self._fault(data)
+        missing = _JUDGED_BYTES - len(self._beginning)
+        if missing > 0 and not self._refusal:
+            self._beginning += data[:missing]
+            self._refusal = self._fault(self._beginning)
         if self._refusal:
             raise AudioFormatError(self._refusal)
 
@@ -172,8 +177,9 @@ class PcmReader:
         Raises AudioFormatError for a wrong type or shape, NaN, infinity or an out-of-range sample.
         """
         if isinstance(audio, bytes | bytearray | memoryview):
-            data = self.rest + bytes(audio)
-            self.check(data)
+            new = bytes(audio)
+            self.check(new)
+            data = self.rest + new
             count, rest = divmod(len(data), self.sample_bytes)
             codes = np.frombuffer(data, _SAMPLE_TYPES[self.encoding], count)
             match self.encoding:

@@ -153,6 +153,7 @@ def test_detection_can_be_limited_to_some_languages():
             wave_header("s16le", rate=48_000, channels=2),
         ),
         ("encoding=linear16", b""),  # a recording states its own rate
+        ("encoding=flac&sample_rate=96000&channels=32", b""),
         ("encoding=flac&sample_rate=8000", b""),
         ("sample_rate=8000", b""),
     ],
@@ -162,3 +163,11 @@ def test_samples_are_declared_by_encoding_and_sample_rate(query, header):
     request, _ = asked(query)
 
     assert request.header == header
+
+
+def test_the_media_type_tells_mp3_from_samples():
+    """An MP3 can begin without a header, and clients send `encoding` with one too."""
+    query = "encoding=linear16&sample_rate=8000"
+
+    assert asked(query, content_type="audio/mp3")[0].header == b""
+    assert asked(query, content_type="audio/wav")[0].header

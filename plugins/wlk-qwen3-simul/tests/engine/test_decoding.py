@@ -11,6 +11,7 @@ from wlk_qwen3_simul.engine.decoding import (
     LOOP_TIMES,
     DecoderStep,
     align_tokens,
+    choose,
     decode,
     steps_from_output,
 )
@@ -75,6 +76,25 @@ def test_a_draft_that_is_right_takes_one_forward(toy):
     assert drafted.work.decoder_forwards == 1
     assert drafted.work.host_syncs == 1
     assert plain.work.decoder_forwards == len(plain.ids) + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_choice_is_that_of_greedy_decoding_among_the_choices(toy, seed):
+    """Only ids at which choices part take a forward, and the last of them is not yet held."""
+    network, choices = toy(seed=seed), [(10, 2, 3, 9), (10, 2, 4, 9), (10, 5, 9)]
+    kv_cache = network.new_kv_cache()
+    chosen, held, work = choose(network, kv_cache, [PROMPT], choices, audio=(0, 2))
+
+    def next_id(held, among):
+        fresh = network.new_kv_cache()
+        return network.forward(fresh, [(*PROMPT, *held)], rows=1, audio=(0, 2), among=among).ids[0]
+
+    second = next_id((10,), (2, 5))
+    third = next_id((10, 2), (3, 4))
+    assert chosen == ((10, 5, 9) if second == 5 else (10, 2, third, 9))
+    assert held == (1 if second == 5 else 2)
+    assert kv_cache.length == len(PROMPT) + held == work.decoder_positions
+    assert work.decoder_forwards == held
 
 
 def test_a_loop_ends_the_text(toy):

@@ -105,7 +105,9 @@ class TekkenTokenizer:
                 "audio.transcription_format is not streaming, or transcription_delay_ms is missing"
             )
         if specials <= (highest := max(ids.values(), default=-1)):
-            raise ValueError(f"it has a special token of rank {highest}, but declares {specials}")
+            raise ValueError(
+                f"it declares {specials} special tokens, but has one of rank {highest}"
+            )
         if missing := [name for name in SPECIAL_TOKENS if name not in ids]:
             raise ValueError(f"its special tokens lack {', '.join(missing)}")
         bos_id, eos_id, pad_id, word_id = (ids[name] for name in SPECIAL_TOKENS)

@@ -63,8 +63,10 @@ const page = {
 	report({ state, reason, message, seconds, missing, model, language }) {
 		if (state === "live") {
 			show("live", run.isStopping ? "Finishing" : "Live");
-			if (model) $("model").textContent = `${model} ${language ?? ""}`;
-			transcript.language = language ?? "";
+			if (model) { // none after a resumption, which keeps both
+				$("model").textContent = `${model} ${language ?? ""}`;
+				transcript.language = language ?? "";
+			}
 			announce("");
 		} else if (state === "waiting") {
 			show("waiting", "Waiting");

@@ -33,7 +33,7 @@ export class Renderer {
 			const view = this.#views.get(line);
 			const name = transcript.named(line.speaker);
 			if (!view.isDone || view.name !== name) this.#update(view, line, name);
-			if (!line.note) view.text.lang = line.language; // for the voice of a screen reader and the font
+			if (view.language !== line.language) this.#speak(view, line.language);
 			if (view.translations !== line.translations.length) this.#translate(view, line);
 			last = view.element;
 		}
@@ -77,6 +77,12 @@ export class Renderer {
 		span.ariaLive = live;
 		view.tail.before(span);
 		for (const word of words) this.#read.add(word);
+	}
+
+	/** Set the language of the words, for the voice of a screen reader and the font. */
+	#speak(view, language) {
+		view.language = language;
+		if (view.text) view.text.lang = language;
 	}
 
 	/** Draw the translations below the words; screen readers skip them unless they stand alone. */

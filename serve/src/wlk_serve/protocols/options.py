@@ -61,8 +61,8 @@ class TranscriptionRequest:
         granularities: which parts verbose_json has: "word", "segment" or both.
         is_multichannel: whether each channel of the recording is transcribed by itself, and not
             their mean.
-        header: what makes a recording of a body of samples, see `wlk_live.audio.wave_header`; it is
-            left out if the body has a header of its own.
+        header: prepended to a body of raw samples, see `wlk_live.audio.wave_header`, unless the
+            body begins with the header of a recording.
         ignored: names of fields that this server cannot honour, at most 20 that fit a header.
 
     """

@@ -41,6 +41,7 @@ _MEMORY_BYTES = 1 << 20  # a larger recording is spooled to disk
 _WAIT_SECONDS = 30.0  # for the next part of the body; a proxy has to deal with slower clients
 _STATUS_SECONDS = 1.0  # for a first event or an error, before the headers of a stream are sent
 _COMMENT_SECONDS = 5.0  # between two comments of a stream that has no event to send
+_MAGIC_BYTES = 12  # of a body, which tell a recording from samples
 _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 1 << 16  # per field, such as a prompt
 _FILE = "file"
@@ -397,17 +398,27 @@ async def parse_upload(request: Request, max_bytes: int) -> FormData:
 
 
 async def _spool(request: Request, file: IO[bytes], max_bytes: int, header: bytes) -> None:
-    is_empty = True
-    async for part in body_parts(request, max_bytes):
-        needs_header = is_empty and bool(part) and not is_recording(part)
-        is_empty = is_empty and not part
+    async for part in _headed(body_parts(request, max_bytes), header):
         try:
-            await asyncio.to_thread(file.write, header + part if needs_header else part)
+            await asyncio.to_thread(file.write, part)
         except OSError as error:
             raise _storage_full(error) from error
-    if is_empty:
+    if not file.tell():
         raise RequestError("the recording is empty", code="invalid_audio", param=_FILE)
     file.seek(0)
+
+
+async def _headed(parts: AsyncGenerator[bytes], header: bytes) -> AsyncGenerator[bytes]:
+    """Yield *parts* after *header*, unless they begin with the header of a recording."""
+    beginning = b""
+    async for part in parts:
+        beginning += part
+        if len(beginning) >= _MAGIC_BYTES:
+            break
+    if beginning:
+        yield beginning if is_recording(beginning) else header + beginning
+    async for part in parts:
+        yield part
 
 
 def _storage_full(error: OSError) -> RequestError:

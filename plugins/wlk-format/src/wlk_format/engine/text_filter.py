@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 import phonenumbers
 
+from wlk_core.languages import NAMES
 from wlk_core.plugins import OptionError, WorkCounters
 from wlk_format.engine.masking import KINDS, DigitRuns, Emails, default_region
 from wlk_format.engine.numbers import Numbers
@@ -115,7 +116,8 @@ class FormatFilter:
         stages: list[Stage] = []
         numbers = Numbers(language) if language in VOCABULARIES else None
         if numbers is None and (self._has_numbers or "profanity" in self._masks):
-            warn_of_unchanged_text(language)
+            # A client can invent languages, but not flood the log or the cache with them.
+            warn_of_unchanged_text(language if language in NAMES else "")
         digit_masks = self._masks - {"profanity", "email"}
         if "email" in self._masks:
             stages.append(Emails())
@@ -199,4 +201,4 @@ def warn_of_unchanged_text(language: str) -> None:
         if language
         else f"the language is unknown: choose it, such as with --language en (one of {known})"
     )
-    logger.warning("format leaves numbers and profanity as spoken, because %s", reason)
+    logger.warning("format writes no numbers and masks no profanity, because %s", reason)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from wlk_serve.protocols import Handshake, Message, ModelCard, RecordingRequest
 
 
+_WITHOUT_MAGIC = {"audio/mpeg", "audio/mp3", "audio/aac", "audio/aacp", "audio/x-aac"}
+
+
 def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest:
     """
     Return the request of a recording, and the function that formats its answer.
@@ -38,12 +41,13 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
 
     """
     query = handshake.query
-    if "json" in handshake.headers.get("content-type", ""):
+    media_type = handshake.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if "json" in media_type:
         raise RequestError(
             "expected a recording as the body, got JSON; this server does not fetch URLs",
             code="unsupported_url",
         )
-    if handshake.headers.get("content-type", "").startswith("multipart/"):
+    if media_type.startswith("multipart/"):
         raise RequestError(
             "expected a recording as the body, got a form; with curl, send it by --data-binary",
             code="unsupported_form",
@@ -77,7 +81,8 @@ def recording_request(handshake: Handshake, card: ModelCard) -> RecordingRequest
         filters=formatting_filters(query, card)[0],
         response_format="diarized_json" if has_speakers else "json",
         is_multichannel=is_multichannel,
-        header=header_of(query),
+        # Its media type alone tells MP3 and AAC without a header of their own from samples.
+        header=b"" if media_type in _WITHOUT_MAGIC else header_of(query),
     )
     return request, answer
 

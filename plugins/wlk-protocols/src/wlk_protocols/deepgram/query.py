@@ -267,14 +267,14 @@ def header_of(query: QueryParams) -> bytes:
     Return the header for a recording of samples; empty if the query does not declare them.
 
     Raises:
-        RequestError: the sample rate or the number of channels is out of range.
+        RequestError: the sample rate or the number of channels of samples is out of range.
 
     """
     encoding = _ENCODINGS.get(query.get("encoding", ""))
-    rate = _integer(query, "sample_rate", *_RATES)
-    channels = _integer(query, "channels", 1, _MAX_CHANNELS) or 1
-    if encoding is None or rate is None:
+    if encoding is None or "sample_rate" not in query:
         return b""
+    rate = _integer(query, "sample_rate", *_RATES) or SAMPLE_RATE
+    channels = _integer(query, "channels", 1, _MAX_CHANNELS) or 1
     return wave_header(encoding, rate=rate, channels=channels)
 
 

@@ -185,7 +185,7 @@ class CachedDecoder:
         """
         Run the positions that the KV cache lacks, and decode what follows a header and *text*.
 
-        Of several *headers* the likeliest is chosen.
+        One of several *headers* is chosen greedily, id by id.
         """
         kv_cache, cached = self._kv_cache, self._cached_windows
         # Dropped first, because a forward that fails leaves it with unknown content.

@@ -136,10 +136,10 @@ def choose(
     audio: tuple[int, int],
 ) -> tuple[tuple[int, ...], int, WorkCounters]:
     """
-    Return which of *choices* the model would emit after *parts*, decoded greedily among them.
+    Return one of *choices*, decoded greedily among them after *parts*.
 
-    None of the choices may begin another.  The two numbers after it are how many of its ids the KV
-    cache holds then, and the work.  There must be at least two.
+    After it come the number of its ids that the KV cache then holds, and the work.  There must be
+    at least two choices, and none may be a prefix of another.
     """
     chosen: tuple[int, ...] = ()
     held, before, work = 0, kv_cache.length, WorkCounters()

@@ -185,18 +185,18 @@ def test_a_newer_test_of_a_known_rule_is_advisory():
 
 
 def test_the_policies_and_options_that_were_not_judged_are_named():
-    """The lines before the summary say which policy was judged, and what had one clip or none."""
+    """The lines before the summary say which policy was judged, and what few rules tried."""
     every = report(("A-1", "pass", ""))
     one = attrs.evolve(
         every, under_test=attrs.evolve(every.under_test, options={"policy": "alignatt"})
     )
 
     assert every.closing(100)[0] == (
-        "  policy local-agreement, and one clip with: policy=alignatt, policy=native, "
-        "policy=long-form,"
+        "  policy local-agreement, and in some rules also: policy=alignatt, "
+        "policy=native, policy=long-form,"
     )
     assert one.closing(100)[:-1] == [
-        "  policy alignatt, and one clip with: tick_seconds=2.0",
+        "  policy alignatt, and in some rules also: tick_seconds=2.0",
         "  not tried with another value: policy=local-agreement, policy=native, policy=long-form",
     ]
     assert json.loads(one.as_json())["untried"] == [

@@ -125,7 +125,7 @@ class Report:
         if not self.under_test.part:
             for head, names in (
                 (
-                    f"  policy {self.under_test.policy}, and one clip with: ",
+                    f"  policy {self.under_test.policy}, and in some rules also: ",
                     self.under_test.variants,
                 ),
                 ("  not tried with another value: ", self.under_test.untried),

@@ -182,7 +182,7 @@ class QualityRules:
     )
     def test_every_policy_and_option_is_run(self, wlk: BackendUnderTest) -> None:
         """
-        Each policy, and each option of a stream with another value than its default, is run once.
+        Each policy, and each option of a stream with other values than its default, is run.
 
         Policies return the words, and TIME-05 judges the times of all.  The report names the
         policies and options for which no value is known.

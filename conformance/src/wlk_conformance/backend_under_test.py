@@ -293,11 +293,8 @@ class BackendUnderTest:
         """Return *count* words, or more if a stream with *arguments* needs more for its *steps*."""
         delay = self.spec.delay_of(arguments.get("policy", self.policy))
         stimulus = self.speech_source.speech(count, **how)
-        while (
-            delay is not None
-            and USUAL_DELAY < delay < math.inf
-            and (stimulus.seconds < steps * delay)
-        ):
+        needed = steps * delay if delay and USUAL_DELAY < delay < math.inf else 0.0
+        while stimulus.seconds < needed:
             count *= 2
             stimulus = self.speech_source.speech(count, **how)
         return self.log_stimulus(stimulus)

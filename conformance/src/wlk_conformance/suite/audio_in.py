@@ -283,7 +283,7 @@ class AudioRules:
         stimulus = wlk.speech(4, seed=6, gap=(0.8, 1.6))
 
         def play(end: str = "") -> tuple[list[str], dict[str, int]]:
-            """Return what each step commits and shows, and the work, after a catch-up to *end*."""
+            """Return what each step commits and shows, and the work; *end* ends a catch-up."""
             driver.reset()
             if end:
                 for _ in range(2):  # it may be called again

@@ -244,6 +244,22 @@ def test_an_hour_without_media_costs_one_gap(line):
     assert follow().messages == []
 
 
+@pytest.mark.parametrize("first", [88, 171])
+def test_the_first_timestamp_of_a_real_call_is_not_a_gap(first):
+    """
+    The audio of a call begins with its first media message.
+
+    In public logs of two calls, timestamps are 20 ms apart, and the first ones are 88 and 171 ms.
+    """
+    session = PlayedSession(attrs.evolve(media_client()), SilentStream)
+    frame = bytes([SILENCE]) * 160
+    send(session, START, *(media(frame, n + 1, first + 20 * n) for n in range(100)))
+
+    (stream,) = session.streams
+    assert {call for call, _ in stream.calls} == {"receive"}
+    assert session.audio.seconds == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [

@@ -124,6 +124,16 @@ def moves_clock_before_refusing(stream, audio, end_time=None):
         raise
 
 
+@by_tests("IN-02", on="insert_audio_chunk")
+def keeps_gap_of_refused_chunk(stream, audio, end_time=None):
+    """Puts the gap before a chunk on the clock, and then refuses the chunk."""
+    if end_time is not None and is_float(audio) and audio.ndim == 1:
+        gap = end_time - len(audio) / SAMPLE_RATE - end_of(stream)
+        if 0.1 < gap < 100:
+            stream.stream.end_silence(gap)
+    FaultyStream.insert_audio_chunk(stream, audio, end_time)
+
+
 @in_sessions("IN-02", on="insert_audio_chunk")
 def accepts_nan_in_backlog(stream, audio, end_time=None):
     """Accepts a chunk with NaN as zeros if there is a backlog."""

@@ -13,7 +13,15 @@ import numpy as np
 
 from faulty_backends.base import FaultyStream, again, by_tests, each, edit, in_sessions
 from wlk_conformance.scripted import SCRIPTED_SPEC
-from wlk_core.plugins import Hypothesis, LoadedBackend, LocalAgreementRecognizer, ModelNotFoundError
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    Hypothesis,
+    LoadedBackend,
+    LocalAgreementRecognizer,
+    ModelNotFoundError,
+    Step,
+)
+from wlk_core.standard_options import KEYTERMS, PROMPT
 
 
 class Matcher:
@@ -21,13 +29,14 @@ class Matcher:
 
     stream = FaultyStream
     recognizer = LocalAgreementRecognizer
+    declared = MATCHER
 
     @classmethod
     def load(cls, model):
         """Return the backend."""
         if model != "small":
             raise ModelNotFoundError(f"no model {model!r}; use: --model small")
-        spec = attrs.evolve(SCRIPTED_SPEC, **MATCHER)
+        spec = attrs.evolve(SCRIPTED_SPEC, **cls.declared)
         return _Backend(spec, cls(), open_stream=_open, warmup=warmup)
 
     def __call__(self, audio, *, prompt, language):
@@ -38,6 +47,10 @@ class Matcher:
         """Return *audio* as the model receives it."""
         return audio
 
+    def prompt(self, options):
+        """Return the text before the audio of a stream with *options*."""
+        return options.get("prompt") or ""
+
 
 class _Backend(LoadedBackend):
     streams_opened = 0
@@ -47,7 +60,8 @@ class _Backend(LoadedBackend):
 
 
 def _open(engine, config, calls):
-    return partial(engine.recognizer, calls.wrap(engine), language=config.language)
+    prompt = engine.prompt(config.options)
+    return partial(engine.recognizer, calls.wrap(engine), language=config.language, prompt=prompt)
 
 
 @by_tests("COM-04", spec=MATCHER)
@@ -197,6 +211,36 @@ class FlushDropsUnconfirmedWord(Matcher):
     """Drops the newest word of a flush, because no second hypothesis confirms it."""
 
     recognizer = _HastyFlush
+
+
+TERMED = {**MATCHER, "options": (PROMPT, KEYTERMS)}
+
+
+@by_tests("PKG-04", spec=TERMED)
+class LeavesPromptOutBesideKeyterms(Matcher):
+    """Leaves the prompt out if there are keyterms."""
+
+    declared = TERMED
+
+    def prompt(self, options):
+        """Return one of the two."""
+        return options["keyterms"] or options["prompt"] or ""
+
+
+class _Thrifty(LocalAgreementRecognizer):
+    def step(self, *, is_last):
+        if not is_last or not 0 < self._audio.end - self._processed < SAMPLE_RATE // 5:
+            return super().step(is_last=is_last)
+        committed, self.hypothesis = self.hypothesis, ()
+        self._processed = self._audio.end
+        return Step(committed=committed, consumed_samples=self._processed)
+
+
+@by_tests("LIFE-02", spec=MATCHER)
+class FlushSkipsShortRest(Matcher):
+    """Commits the hypothesis at a flush if less than 0.2 s of audio came since the last step."""
+
+    recognizer = _Thrifty
 
 
 class _NinthLost(FaultyStream):

@@ -101,6 +101,22 @@ def leaves_program_in_read(stream, tokens):
     return sys.exit("no more") if stream.silences >= 2 else tokens
 
 
+@by_tests("HYP-03")
+class KeepsWhatWasRead(FaultyStream):
+    """Returns the hypothesis that was read last until more audio is decoded."""
+
+    time, read = 0.0, None
+
+    def changed(self, emission, call):
+        if emission.processed_up_to > self.time:
+            self.time, self.read = emission.processed_up_to, None
+        return emission
+
+    def get_buffer(self):
+        self.read = super().get_buffer() if self.read is None else self.read
+        return self.read
+
+
 @alone("HYP-01")
 class ReadWaitsForStep(LockedStream):
     """Makes get_buffer wait for the end of a running step."""
@@ -110,7 +126,7 @@ class ReadWaitsForStep(LockedStream):
             return super().get_buffer()
 
 
-@in_sessions("HYP-01")
+@by_tests("HYP-01")
 class ReadWaitsForFlush(ReadWaitsForStep):
     """Makes get_buffer wait for the end of a flush, but not of a step."""
 

@@ -43,6 +43,17 @@ def keeps_variable_of_a_failed_load(model):
 
 
 @by_tests("PKG-06", on="load")
+def keeps_variable_of_a_failed_path(model):
+    """Is offline while it loads a path, and stays so if that fails."""
+    if not model.startswith("/"):
+        return load(SCRIPTED_SPEC, model)
+    before, os.environ["HF_HUB_OFFLINE"] = os.environ.get("HF_HUB_OFFLINE", ""), "1"
+    backend = load(SCRIPTED_SPEC, model)
+    os.environ["HF_HUB_OFFLINE"] = before
+    return backend
+
+
+@by_tests("PKG-06", on="load")
 def configures_logging(model):
     """Sets the level of the root logger when it is loaded."""
     logging.getLogger().setLevel(logging.ERROR - logging.getLogger().level % 2 - 1)

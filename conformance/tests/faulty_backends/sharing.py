@@ -334,6 +334,14 @@ class SharesItsTick(FaultyStream):
         return each(emission, lambda token: edit(token, end=token.start))
 
 
+@by_tests("ISO-05", on="taken")
+def keeps_tick_of_first_stream(backend, arguments):
+    """Opens every stream with the tick of the first one, if that one had a tick of its own."""
+    backend.marks.setdefault("tick", arguments.get("tick_seconds"))
+    tick = backend.marks["tick"]
+    return arguments if tick is None else {**arguments, "tick_seconds": tick}
+
+
 @alone("ISO-06", on="process_iter")
 def accepts_overlapping_calls(stream, is_last=False):
     """Returns an empty emission for a call that overlaps another call."""

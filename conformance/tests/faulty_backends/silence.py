@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import attrs
+import numpy as np
 
 from faulty_backends.base import (
     FaultyStream,
@@ -92,6 +93,22 @@ def silence_loses_word_at_the_end(stream, emission, call):
         return emission
     is_last = emission.committed[-1].end >= emission.processed_up_to - 0.01
     return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission
+
+
+@by_tests("SIL-07")
+class AlignAttLosesWordAfterQuiet(FaultyStream):
+    """Drops the first word after a pause with AlignAtt, if seconds of quiet came before it."""
+
+    quiet = False
+
+    def received(self, audio):
+        self.quiet = isinstance(audio, np.ndarray) and len(audio) >= 8000 and not np.any(audio)
+        return audio
+
+    def changed(self, emission, call):
+        if call == "start_silence":
+            self.is_due = self.quiet and self.policy == "alignatt"
+        return without(emission) if self.strikes(emission) else emission
 
 
 @by_tests("SIL-01")

@@ -16,6 +16,7 @@ from faulty_backends.base import (
     edit,
     edited,
     in_sessions,
+    without,
 )
 from wlk_core import EPS, SAMPLE_RATE, ASRToken, Emission
 
@@ -58,6 +59,20 @@ class DropsRepeatedWord(FaultyStream):
             kept.append(token)
             self.before += f" {text}"
         return attrs.evolve(emission, committed=tuple(kept))
+
+
+@by_tests("COM-01")
+class TakesRepeatedWordForEcho(FaultyStream):
+    """Drops the first word after a pause if it is the last one before it."""
+
+    last = ""
+
+    def changed(self, emission, call):
+        first = next(iter(emission.committed), None)
+        if self.pause and first is not None and first.text.strip() == self.last:
+            emission = without(emission)
+        self.last = emission.committed[-1].text.strip() if emission.committed else self.last
+        return emission
 
 
 @in_sessions("COM-01")

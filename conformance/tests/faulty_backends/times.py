@@ -113,6 +113,16 @@ def reports_inserted_audio_as_processed(stream, emission, call):
     return attrs.evolve(emission, processed_up_to=end_of(stream))
 
 
+@by_tests("TIME-03")
+class StableUntilAWordIsShown(FaultyStream):
+    """Reports everything that was processed as stable while there is no hypothesis."""
+
+    def changed(self, emission, call):
+        if self.stream.get_buffer().tokens or not self.words:
+            return emission
+        return attrs.evolve(emission, stable_up_to=emission.processed_up_to)
+
+
 @in_sessions("TIME-03")
 def stable_goes_back(stream, emission, call):
     """Reports an earlier stable time at the third flush."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 SHORT = 0.005  # seconds; a chunk shorter than a mel frame
 INSERTS = 50  # while a step runs, so that a short wait in each adds up
+GAP = 3.0  # seconds
 LONG_QUIET = 12.0  # seconds, after which a gate may have fallen asleep
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
@@ -79,6 +80,7 @@ class AudioRules:
         "IN-02",
         "numpy converts any array, or the clock moves before the audio is checked",
         "a chunk without samples is skipped before it is checked",
+        "the gap before a chunk is put on the clock before the chunk is checked",
     )
     def test_other_audio_is_refused(self, wlk: BackendUnderTest) -> None:
         """
@@ -90,8 +92,11 @@ class AudioRules:
         stimulus = wlk.speech(4, seed=3)
 
         def refuse(driver: StreamDriver, _chunk: object) -> None:
+            insert = driver.processor.insert_audio_chunk
             for name, bad in bad_audio().items():
-                check_raises(AudioFormatError, name, driver.processor.insert_audio_chunk, bad)
+                check_raises(AudioFormatError, name, insert, bad)
+                late = driver.clock + GAP  # the gap before the chunk is refused with it
+                check_raises(AudioFormatError, f"{name}, after a gap,", insert, bad, late)
 
         driver = wlk.run(stimulus, before=refuse)
         check_alone(wlk, stimulus, driver, "with refused chunks between the good ones")

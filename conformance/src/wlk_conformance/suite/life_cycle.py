@@ -36,6 +36,7 @@ from wlk_conformance.suite.scenes import (
     word_error_rate,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
+from wlk_core import SAMPLE_RATE
 from wlk_core.errors import BackendError, StreamClosed
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 LEFT_OF_AUDIO = 0.25  # share of the bytes of a stream's audio that may stay in use
 FEW_WORDS = 6  # of a round whose median can be off by more than chance
 SHIFT = 0.1  # seconds: that median, unless the spec declares a larger bias
+GRID_SECONDS = 12.0  # at which a tick ends, whether it has 0.5, 1, 1.5, 2, 3 or 4 s
+REST_SECONDS = 0.1
 LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 
 
@@ -103,6 +106,28 @@ class LifeRules:
         assert lost <= LOST * returned, (
             f"{lost} of {returned} words of the engine were not committed"
         )
+
+    @rule(
+        "LIFE-02",
+        "audio after the last step is too short for an engine call",
+        kinds="F",
+        since="2.0",
+    )
+    def test_a_flush_decodes_the_rest_of_the_audio(self, wlk: BackendUnderTest) -> None:
+        """A flush passes speech that no step has decoded to the engine, if it has 0.1 s or more."""
+        stimulus = wlk.speech(30, seed=7, gap=(0.1, 0.2))
+        audio, rest = stimulus.cut(GRID_SECONDS)
+        for name, flush in flushes_of(wlk).items():
+            driver = wlk.stream()
+            driver.feed(audio)
+            driver.drain()
+            driver.insert(rest[: round(REST_SECONDS * SAMPLE_RATE)])
+            before = wlk.faults.count
+            flush(driver)
+            assert wlk.faults.count > before, (
+                f"{name} made no engine call for the last {REST_SECONDS:g} s of "
+                f"{driver.clock:g} s of speech, which no step had decoded"
+            )
 
     @rule("LIFE-03", "finish pads and decodes again each time")
     def test_a_second_finish_does_nothing(self, wlk: BackendUnderTest) -> None:

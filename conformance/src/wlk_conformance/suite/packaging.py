@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from itertools import product
 import json
 import math
 import subprocess
@@ -12,6 +13,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from wlk_conformance.backend_under_test import FREE_TEXTS
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked, seeded_by
@@ -162,27 +164,43 @@ class PackagingRules:
                 "one"
             )
 
-    @rule("PKG-04", "a prompt is accepted but not passed on", kinds="F", since="2.0")
+    @rule(
+        "PKG-04",
+        "a prompt is accepted but not passed on",
+        "keyterms are left out if there is a prompt",
+        "the options of the first stream are kept for those that differ in keyterms only",
+        kinds="F",
+        since="2.0",
+    )
     def test_the_prompt_reaches_the_engine(self, wlk: BackendUnderTest) -> None:
         """
-        A `prompt`, if declared, is passed to the engine, or changes its work or its answer.
+        A `prompt` and `keyterms`, if declared, change the work or answer, or are passed on.
 
-        That holds with each policy.
+        That holds with each policy, and for each of the two beside the other.
         """
-        _, policies = _stream_option(wlk, "prompt")
+        names = [
+            option.name
+            for option in wlk.spec.all_options
+            if option.name in FREE_TEXTS
+            and option.scope == "stream"
+            and option.name not in wlk.options
+        ]
+        if not names:
+            raise NotApplicable("no option prompt or keyterms is declared", "not declared")
         stimulus = wlk.speech(4, seed=3)
-        shown = {
-            policy.get("policy", "default"): _shows_prompt(wlk, stimulus, policy)
-            for policy in policies
-        }
-        taken = {name: each for name, each in shown.items() if each is not None}
-        if not taken:
-            raise NotApplicable("this model takes no prompt")
-        if not any(taken.values()):
-            raise NotApplicable("no engine call has an argument named prompt")
-        if unknown := [name for name, each in taken.items() if not each]:
-            names = ", ".join(unknown)
-            wlk.notes.append(f"whether the prompt is passed on is unknown for policy {names}")
+        shown: dict[str, bool] = {}
+        for name in names:
+            others = [{other: FREE_TEXTS[other]} for other in names if other != name]
+            for policy, beside in product(_stream_option(wlk, name)[1], ({}, *others)):
+                usual = {**policy, **beside}
+                with suppress(OptionError):  # not every policy of a model takes one, or both
+                    shown[f"{name} {_with(usual)}"] = _shows(wlk, stimulus, usual, name)
+        if not shown:
+            raise NotApplicable(f"this model takes no {' or '.join(names)}")
+        if not any(shown.values()):
+            raise NotApplicable(f"no engine call has an argument named {' or '.join(names)}")
+        if unknown := [what.strip() for what, each in shown.items() if not each]:
+            wlk.notes.append(f"it is unknown whether these are passed on: {', '.join(unknown)}")
 
     @rule("PKG-05", "spec.requires lacks what is imported, or the plugin module imports it")
     def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
@@ -240,10 +258,18 @@ class PackagingRules:
                 with faults.failing((1,)), suppress(BackendError):
                     failing.finish()
             # Last, because a load that succeeds may put back what one that fails has left.
-            with network_blocked(), suppress(Exception):  # PKG-03 judges the error
+            unusable: tuple[tuple[str | None, dict[str, Any]], ...]
+            unusable = ((folder, {}), (f"{folder}/none", {}), (wlk.model, {"no_such_option": 1}))
+            for model, options in unusable:
+                with suppress(Exception):  # PKG-03 and PKG-04 judge the error
+                    wlk.load(model, **wlk.backend_options, **options).close()
+            # Without the network, which changes the environment meanwhile.
+            with network_blocked(), suppress(Exception):
                 wlk.load(NOWHERE, **wlk.backend_options).close()
 
-        seeded = seeded_by(use)  # the runner compares all else, before and after every test
+        with tempfile.TemporaryDirectory() as folder:
+            # The runner compares all else, before and after every test.
+            seeded = seeded_by(use)
         assert not seeded, f"a load or a call seeds {' and '.join(seeded)}"
 
 
@@ -271,16 +297,16 @@ def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[
     return option, policies
 
 
-def _with(policy: dict[str, Any]) -> str:
-    return "".join(f"with policy {name} " for name in policy.values())
+def _with(arguments: dict[str, Any]) -> str:
+    return "".join(f"with {name} {value} " for name, value in arguments.items())
 
 
-def _shows_prompt(wlk: BackendUnderTest, stimulus: Stimulus, policy: dict[str, Any]) -> bool | None:
+def _shows(wlk: BackendUnderTest, stimulus: Stimulus, usual: dict[str, Any], option: str) -> bool:
     """
-    Check that the prompt has an effect, or is passed to the engine.
+    Check that a text as *option* beside the *usual* arguments has an effect, or is passed on.
 
-    Returns False if neither is known, because no engine call has an argument of that name, and None
-    if the prompt is refused.
+    Returns False if neither is known, because no engine call has an argument of that name.  Raises
+    OptionError if the text is refused.
     """
     calls = wlk.faults.calls
     noted: list[Any] = []  # engine functions and their arguments
@@ -293,20 +319,18 @@ def _shows_prompt(wlk: BackendUnderTest, stimulus: Stimulus, policy: dict[str, A
 
         return wrap(call, **options)
 
-    plain = wlk.run(stimulus, **policy)
+    plain = wlk.run(stimulus, **usual)
     with patch.object(calls, "wrap", noting):
-        try:
-            prompted = wlk.run(stimulus, **policy, prompt=PROMPT)
-        except OptionError:
-            return None  # not every policy of a model takes one
-    if plain.tokens != prompted.tokens or counted(plain.processor.stats) != counted(
-        prompted.processor.stats
+        changed = wlk.run(stimulus, **{**usual, option: PROMPT})
+    if plain.tokens != changed.tokens or counted(plain.processor.stats) != counted(
+        changed.processor.stats
     ):
         return True
-    if not any("prompt" in arguments for _, arguments in noted):
+    passed = repr(noted)
+    if f"{option}=" not in passed and not any(option in arguments for _, arguments in noted):
         return False
-    assert PROMPT in repr(noted), (
-        f"{_with(policy)}prompt={PROMPT!r} is in no argument of {len(noted)} engine calls and "
+    assert PROMPT in passed, (
+        f"{_with(usual)}{option}={PROMPT!r} is in no argument of {len(noted)} engine calls and "
         "changes no word or counter"
     )
     return True

@@ -29,7 +29,7 @@ from wlk_conformance.suite.scenes import (
     check_spoken,
     unless_answers_vary,
 )
-from wlk_conformance.testing import CELL_SECONDS, CodedToken
+from wlk_conformance.testing import CELL_SECONDS, CodedToken, silence
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import OptionError, WLKError
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 CLIPS = range(40, 46)  # seeds
 SHORT_AUDIO = 0.2  # seconds: the end of a word
 PAIRS = 4  # of words, because a policy may need many more to fill its window
+QUIET_SECONDS = 4.0  # after which a policy may have cut its window
 ENOUGH_WORDS = 10  # recognised words needed, because fewer are chance
 THRESHOLDS = ((0.19, 0.21), (4.99, 5.01), (59.9, 60.1))  # seconds below and above
 
@@ -290,6 +291,34 @@ class SilenceRules:
             raise NotApplicable(f"{expected} words were recognised, {ENOUGH_WORDS} are needed")
         wlk.notes.append(f"{off} of {expected} words differ from those of each half alone")
         assert off <= WORD_ERRORS * expected, f"{off} of {expected} words were lost or repeated"
+
+    @rule("SIL-07", "a boundary between windows is kept over a pause", since="2.0")
+    def test_a_pause_changes_no_word_with_any_policy(self, wlk: BackendUnderTest) -> None:
+        """With each policy, words after seconds of quiet and a pause are those of a new stream."""
+        if not wlk.is_recognisable:
+            raise NotApplicable("needs known words")
+        policies = [each for each in wlk.variants.values() if [*each] == ["policy"]]
+        for arguments in ({}, *policies):
+            off = expected = 0
+            with suppress(OptionError):  # not every model has every policy of its backend
+                for seed in CLIPS[:3]:
+                    stimulus = wlk.speech_for(arguments, 4, seed=seed, lead=0.0)
+                    alone = wlk.run(stimulus, **arguments).tokens
+                    driver = wlk.stream(**arguments)
+                    driver.feed(stimulus.audio)
+                    driver.feed(silence(QUIET_SECONDS))
+                    driver.silence(2.0)
+                    before = len(driver.tokens)
+                    driver.feed(stimulus.audio)
+                    driver.end()
+                    after = driver.tokens[before:]
+                    off += abs(len(words_of(after)) - len(words_of(alone)))
+                    expected += len(words_of(alone))
+                allowed = 0.0 if wlk.is_coded else WORD_ERRORS * expected
+                assert off <= allowed, (
+                    f"{off} of {expected} words after {QUIET_SECONDS:g} s of zeros and a pause "
+                    f"were lost or repeated, with {arguments or 'the default policy'}"
+                )
 
 
 class SpeakerRules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 import gc
-from itertools import zip_longest
+from itertools import pairwise, product, zip_longest
 import re
 import threading
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from wlk_conformance.suite.scenes import (
     text_of,
     unchanged,
     unless_answers_vary,
-    while_a_step_runs,
+    while_call_runs,
 )
 from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver
 from wlk_core import EPS, SAMPLE_RATE
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import Stimulus
     from wlk_core import ASRToken
 
 CHUNKS = (0.032, 0.08, 0.5, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
@@ -59,7 +60,20 @@ SPELLINGS = (
     "don't", "O\u2019Neill-Smith's", "U.S.A.", f"\u2167\ufb01e\u0301{'x' * 40}", "I\u0130StraßE",
     "12,345.67%", "¿qué?!", "ПРИВЕТ", "\u0645\u0631\u062d\u0628\u064b\u0627", "नमस्ते。こんにちは",
 )  # fmt: skip
+GATED = (4, 1, 7)  # digits, each alone between zeros
 LOW = 0.04  # a probability that engines report for words that are right
+
+
+def _between_zeros(stimulus: Stimulus, seconds: float) -> Stimulus:
+    """Return the one word of *stimulus* between zeros, as long as one of *seconds*."""
+    (word,) = stimulus.words
+    spoken = stimulus.cut(word.end)[0][round(word.start * SAMPLE_RATE) :]
+    audio = np.zeros(round((seconds + 1.2) * SAMPLE_RATE), dtype=np.float32)
+    begin = round(0.2 * SAMPLE_RATE)
+    audio[begin : begin + len(spoken)] = spoken
+    moved = word.shifted(0.2 - word.start)
+    recipe = f"{stimulus.recipe}, the word alone in {len(audio) / SAMPLE_RATE:.2f} s of zeros"
+    return attrs.evolve(stimulus, audio=audio, words=(moved,), recipe=recipe)
 
 
 def _same(word: Word) -> Word:
@@ -112,29 +126,43 @@ class TextRules:
         check_alone(wlk, stimulus, driver, "many calls against one call a second")
         check_spoken(wlk, stimulus, driver.tokens, "the transcript")
 
-    @rule("COM-01", "the overlap is found by text instead of by time", kinds="O,G")
+    @rule(
+        "COM-01",
+        "the overlap is found by text instead of by time",
+        "the first word after a pause is taken for an echo of the last one before it",
+        kinds="O,G",
+    )
     def test_a_repeated_word_is_committed_twice(self, wlk: BackendUnderTest) -> None:
-        """Words spoken twice in a row are committed twice, whatever the gap between them."""
-        spoken = committed = apart = 0
-        for gap in (0.08, 0.24, 0.48, 0.96):
-            stimulus = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 7, 3, 3, 9, 9))
-            driver = wlk.run(stimulus, chunk_seconds=0.5)
-            wlk.require_tokens(driver.tokens, stimulus)
-            committed += len(words_of(driver.tokens))
-            check_spoken(wlk, stimulus, driver.tokens, f"pairs {gap} s apart")
-            if wlk.is_coded:
-                continue
-            # The same digits in another order: the model may lose as many words of the pairs as it
-            # loses of these, which QUAL judges, and as many again.
-            other = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
-            apart += len(words_of(wlk.run(other, chunk_seconds=0.5).tokens))
-            spoken += len(other.spoken)
-        lost = max(0, spoken - apart)
-        allowed = (WORD_ERRORS + wlk.bounds.get("wer", 0.0)) * spoken + lost
-        assert committed >= apart - allowed, (
-            f"{committed} words were committed of digits spoken in pairs, but {apart} of the same "
-            "digits in another order"
-        )
+        """
+        Words spoken twice in a row are committed twice, whatever the gap between them.
+
+        The gap may be audio or a pause.
+        """
+        for is_paused, manners in (
+            (False, [(8, gap) for gap in (0.08, 0.24, 0.48, 0.96)]),
+            (True, [(seed, 0.24) for seed in (8, 9, 10)]),
+        ):
+            spoken = committed = apart = 0
+            for seed, gap in manners:
+                stimulus = wlk.speech(6, seed=seed, gap=(gap, gap), digits=(7, 7, 3, 3, 9, 9))
+                tokens = wlk.require_tokens(_pairs(wlk, stimulus, is_paused=is_paused), stimulus)
+                committed += len(words_of(tokens))
+                what = "pairs with a pause between them" if is_paused else f"pairs {gap} s apart"
+                check_spoken(wlk, stimulus, tokens, what)
+                if wlk.is_coded:
+                    continue
+                # The same digits in another order: the model may lose as many words of the pairs
+                # as it loses of these, which QUAL judges, and as many again.
+                other = wlk.speech(6, seed=seed, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
+                apart += len(words_of(_pairs(wlk, other, is_paused=is_paused)))
+                spoken += len(other.spoken)
+            lost = max(0, spoken - apart)
+            allowed = (WORD_ERRORS + wlk.bounds.get("wer", 0.0)) * spoken + lost
+            assert committed >= apart - allowed, (
+                f"{committed} words were committed of digits spoken in pairs"
+                f"{' with a pause between them' if is_paused else ''}, but {apart} of the same "
+                "digits in another order"
+            )
 
     @rule("COM-02", "the emission contains the list that the processor continues to use")
     def test_tokens_are_immutable(self, wlk: BackendUnderTest) -> None:
@@ -265,11 +293,23 @@ class TextRules:
         rolled = attrs.evolve(stimulus, audio=audio, words=(), recipe=recipe)
         if wlk.is_coded:  # other words in the same cells, so that both ends are the same too
             rolled = wlk.speech(5, seed=10, digits=(6, 7, 8, 9, 0))
-        for near, what in ((alike, "with the same beginning"), (rolled, "as long and as loud")):
+        pairs = [
+            (stimulus, alike, "with the same beginning"),
+            (stimulus, rolled, "as long and as loud"),
+        ]
+        if wlk.speech_source.kind in {"digits", "unknown"}:
+            # As from a gate: one word each, of the same length, with the same zeros around it.
+            words = [wlk.speech_source.speech(1, seed=10, digits=(each,)) for each in GATED]
+            longest = max(word.words[0].end - word.words[0].start for word in words)
+            gated = [_between_zeros(word, longest) for word in words]
+            pairs += [
+                (*pair, "with the same zeros around another word") for pair in pairwise(gated)
+            ]
+        for earlier, near, what in pairs:
             wlk.log_stimulus(near)
             first = wlk.run(near, chunk_seconds=0.7, of=wlk.another_backend())
             # Directly after it, because a cache may keep a few results only.
-            wlk.run(stimulus, chunk_seconds=0.7, of=backend)
+            wlk.run(earlier, chunk_seconds=0.7, of=backend)
             then = wlk.run(near, chunk_seconds=0.7, of=backend)
             check_same(first.tokens, then.tokens, what=f"after a stream {what}")
         wlk.run(wlk.speech(3, seed=11), of=backend)
@@ -394,7 +434,12 @@ class TextRules:
 class HypothesisRules:
     """Rules of the hypothesis."""
 
-    @rule("HYP-01", "get_buffer decodes", "it takes the lock of the engine call")
+    @rule(
+        "HYP-01",
+        "get_buffer decodes",
+        "it takes the lock of the engine call",
+        "it waits for the end of a flush",
+    )
     def test_reading_the_hypothesis_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
         `get_buffer()` is pure and cheap and never waits for the model.
@@ -414,15 +459,20 @@ class HypothesisRules:
             _texts_of_calls(wlk.run(stimulus)) == unread for _ in range(REPEATS)
         ):
             check_texts(unread, watched, what="what each call commits, with get_buffer after it")
-        held = wlk.stream(stimulus.audio)
 
-        def read() -> None:
+        def read(driver: StreamDriver) -> None:
             for _ in range(READS):
-                held.processor.get_buffer()
-                held.processor.stats  # noqa: B018 -- a read is what is tested
+                driver.processor.get_buffer()
+                driver.processor.stats  # noqa: B018 -- a read is what is tested
+                driver.processor.has_backlog  # noqa: B018
 
-        name = f"get_buffer and stats, {READS} times,"
-        while_a_step_runs(wlk, held, partial(returns_promptly, read, name=name))
+        for name, call in {"process_iter": StreamDriver.process, **flushes_of(wlk)}.items():
+            held = wlk.stream(stimulus.audio)
+            what = f"get_buffer, stats and has_backlog, {READS} times during {name},"
+            reading = partial(returns_promptly, partial(read, held), name=what)
+            error = while_call_runs(wlk, partial(call, held), reading)
+            if error is not None:
+                raise error
 
     @rule("HYP-02", "a hypothesis repeats committed words, or is never set", requires="hypothesis")
     def test_the_hypothesis_follows_what_is_committed(self, wlk: BackendUnderTest) -> None:
@@ -493,17 +543,38 @@ class HypothesisRules:
             f"engine's answer: {shorter}"
         )
 
-    @rule("HYP-03", "a flush commits the hypothesis but does not clear it")
+    @rule(
+        "HYP-03",
+        "a flush commits the hypothesis but does not clear it",
+        "what was read is kept until more audio is decoded",
+    )
     def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
         """After a flush the hypothesis is empty."""
         stimulus = wlk.speech(4, seed=3, tail=0.0)
-        for name, flush in flushes_of(wlk).items():
+        for (name, flush), stops in product(flushes_of(wlk).items(), (False, True)):
             driver = wlk.stream()
-            driver.feed(stimulus.audio, chunk_seconds=0.5)
+            for chunk in stimulus.chunks(0.5):
+                driver.feed(chunk)
+                # Without more audio, a flush right after a step has nothing left to decode.
+                if driver.processor.get_buffer().tokens and stops:
+                    break
             flush(driver)
             shown = driver.processor.get_buffer()
             assert not shown.tokens, f"after {name} the hypothesis is {shown.text!r}"
             assert (shown.text, shown.start, shown.end) == ("", None, None)
+
+
+def _pairs(wlk: BackendUnderTest, stimulus: Stimulus, *, is_paused: bool) -> Sequence[ASRToken]:
+    """Return the tokens of *stimulus*, perhaps with a pause between the words of each pair."""
+    if not is_paused:
+        return wlk.run(stimulus, chunk_seconds=0.5).tokens
+    parts: list[NDArray[np.float32] | float] = []
+    begin = 0
+    for first, second in zip(stimulus.words[::2], stimulus.words[1::2], strict=False):
+        end = round((first.end + second.start) / 2 * SAMPLE_RATE)
+        parts += [stimulus.audio[begin:end], 1.0]
+        begin = end
+    return wlk.play(*parts, stimulus.audio[begin:]).tokens
 
 
 def _check_running(running: str, answers: Sequence[Sequence[Word]]) -> None:

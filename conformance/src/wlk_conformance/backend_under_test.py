@@ -208,6 +208,11 @@ class BackendUnderTest:
         return variants
 
     @property
+    def policy_variants(self) -> list[dict[str, Any]]:
+        """Arguments of streams with each other policy."""
+        return [arguments for arguments in self.variants.values() if [*arguments] == ["policy"]]
+
+    @property
     def untried(self) -> list[str]:
         """The policies that were not chosen, and the options that have no value to try."""
         policies = [] if "policy" not in self.stream_options else self.spec.policies

@@ -21,7 +21,7 @@ from wlk_core.plugins import (
     ModelNotFoundError,
     Step,
 )
-from wlk_core.standard_options import KEYTERMS, PROMPT
+from wlk_core.standard_options import KEYTERMS, PROMPT, TICK_SECONDS
 
 
 class Matcher:
@@ -60,8 +60,13 @@ class _Backend(LoadedBackend):
 
 
 def _open(engine, config, calls):
-    prompt = engine.prompt(config.options)
-    return partial(engine.recognizer, calls.wrap(engine), language=config.language, prompt=prompt)
+    return partial(
+        engine.recognizer,
+        calls.wrap(engine),
+        language=config.language,
+        prompt=engine.prompt(config.options),
+        tick_seconds=config.options.get("tick_seconds", 1.0),
+    )
 
 
 @by_tests("COM-04", spec=MATCHER)
@@ -211,6 +216,23 @@ class FlushDropsUnconfirmedWord(Matcher):
     """Drops the newest word of a flush, because no second hypothesis confirms it."""
 
     recognizer = _HastyFlush
+
+
+class _ForgetfulUtterance(LocalAgreementRecognizer):
+    def start_utterance(self, committed_text):
+        super().start_utterance(committed_text)
+        self._tick = SAMPLE_RATE if committed_text else self._tick
+
+
+TICKING = {**MATCHER, "options": (TICK_SECONDS,)}
+
+
+@by_tests("PKG-04", spec=TICKING)
+class UtteranceForgetsTick(Matcher):
+    """Uses the tick of the stream for its first utterance, and the usual one afterwards."""
+
+    declared = TICKING
+    recognizer = _ForgetfulUtterance
 
 
 TERMED = {**MATCHER, "options": (PROMPT, KEYTERMS)}

@@ -464,3 +464,12 @@ class BrokenNeighbourLosesWord(LosingStream):
         for other in list(self.backend.streams) if is_broken(error) else ():
             other.is_due = other is not self
         raise error
+
+
+@by_tests("ERR-02")
+class AlignAttLosesWordAfterFailure(LosingStream):
+    """Loses a word after a failed call with its second policy."""
+
+    def failed(self, error, call):
+        self.is_due = self.policy == "alignatt"
+        raise error

@@ -5,7 +5,9 @@ from __future__ import annotations
 import attrs
 
 from faulty_backends.base import FaultyBackend, FaultyStream, alone, by_tests, edit, in_sessions
+from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core.errors import OptionError
+from wlk_core.standard_options import PROMPT
 
 
 class ProcessedStream(FaultyStream):
@@ -306,3 +308,19 @@ def detokenises_more_after_each_pause(stream, stats):
 def counts_forwards_by_the_hundred(stream, stats):
     """Counts a hundred forward passes as one, so that each of its ids seems detokenised often."""
     return edit(stats, decoder_forwards=(stats.decoder_forwards or 0) // 100)
+
+
+@by_tests("RES-01")
+class KeepsErrors(FaultyStream):
+    """Keeps the error of every failed call on the backend."""
+
+    def failed(self, error, call):
+        self.backend.marks.setdefault("errors", []).append(error)
+        raise error
+
+
+@by_tests("RES-01", on="taken", spec={"options": (*SCRIPTED_SPEC.options, PROMPT)})
+def keeps_prompts(backend, arguments):
+    """Keeps what it prepared for each prompt."""
+    backend.marks[arguments.pop("prompt", None)] = bytes(10_000)
+    return arguments

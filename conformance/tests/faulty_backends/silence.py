@@ -126,6 +126,22 @@ class PreparesByFlushing(FaultyStream):
 
 
 @by_tests("SIL-01")
+class KeepsWhatWasPreparedOverReset(FaultyStream):
+    """Drops the first word of a prepared flush if another one was prepared before a reset."""
+
+    lasting = (*FaultyStream.lasting, "times")
+    times = 0
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.times += 1
+        self.is_due = self.times > 1 and self.resets > 0
+
+    def changed(self, emission, call):
+        return without(emission) if call != "process_iter" and self.strikes(emission) else emission
+
+
+@by_tests("SIL-01")
 class KeepsAnAnswerForTooLong(FaultyStream):
     """Drops the last word of a flush if one was prepared before the last audio came."""
 

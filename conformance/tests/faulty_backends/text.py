@@ -85,6 +85,15 @@ def repeats_long_word(stream, emission, call):
     return attrs.evolve(emission, committed=tuple(tokens))
 
 
+@by_tests("COM-05")
+def alignatt_reads_chunks(stream, emission, call):
+    """Starts words earlier with its second policy if chunks are short."""
+    is_short = stream.policy == "alignatt" and stream.chunk < SAMPLE_RATE // 10
+    if not is_short:
+        return emission
+    return each(emission, lambda token: edit(token, start=max(0.0, token.start - 0.15)))
+
+
 @alone("COM-02")
 def returns_list(stream, emission, call):
     """Returns its own list of tokens."""

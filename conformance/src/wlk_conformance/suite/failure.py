@@ -14,6 +14,7 @@ from wlk_conformance.suite.scenes import (
     exclusive_calls,
     flushes_of,
     unless_answers_vary,
+    variant_streams,
     while_call_runs,
 )
 from wlk_conformance.testing import StreamDriver, silence
@@ -30,6 +31,7 @@ BRIEF_SAMPLES = 5600  # 0.35 s: quiet and the beginning of a word
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each in some stream
 #: FAULTS spread over four streams, because four in a row break a stream.
 SPACED_FAULTS = [tuple(FAULTS[first :: RETRIES + 1]) for first in range(RETRIES + 1)]
+RETRIED_CALLS = (1, 3, 4)  # of streams with other policies and options
 #: As many faults in a row as a stream survives, and again after a call that succeeds.
 FAULTS_IN_A_ROW = tuple(call for call in FAULTS if call % (RETRIES + 1))
 
@@ -170,6 +172,29 @@ class FailureRules:
                 what = f"with {language!r} forced, and faults at engine calls 1 and 3"
                 with unless_answers_vary(wlk, stimulus):
                     check_same(expected, driver.tokens, what=what)
+        _require(faults.raised - before)
+
+    @rule(
+        "ERR-02",
+        "the state of one policy is put back, that of another is not",
+        kinds="F",
+        since="2.0",
+    )
+    def test_a_failed_call_changes_nothing_with_any_option(self, wlk: BackendUnderTest) -> None:
+        """So it is with other policies and options."""
+        if not wlk.variants:
+            raise NotApplicable("there are no other policies and options to try", "not declared")
+        faults, before = wlk.faults, wlk.faults.raised
+        for name, driver, stimulus in variant_streams(wlk, 6, seed=5):
+            with faults.failing(RETRIED_CALLS, after=True):
+                for chunk in stimulus.chunks(1.0):
+                    driver.insert(chunk)
+                    _retried(driver.process)
+                _retried(driver.finish)
+            expected = wlk.run(stimulus, **wlk.variants[name]).tokens
+            with unless_answers_vary(wlk, stimulus):
+                what = f"with {name}, and failures after the engine ran"
+                check_same(expected, driver.tokens, what=what)
         _require(faults.raised - before)
 
     @rule("ERR-03", "every call retries for ever", "a new chunk resets the count", kinds="F")

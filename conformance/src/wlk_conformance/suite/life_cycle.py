@@ -6,7 +6,7 @@ from contextlib import suppress
 import gc
 from itertools import product
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,14 +35,15 @@ from wlk_conformance.suite.scenes import (
     variant_streams,
     word_error_rate,
 )
-from wlk_conformance.testing import CELL_SECONDS, CodedToken
+from wlk_conformance.testing import CELL_SECONDS, CodedToken, StreamDriver
 from wlk_core import SAMPLE_RATE
-from wlk_core.errors import BackendError, StreamClosed
+from wlk_core.errors import BackendError, OptionError, StreamClosed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_conformance.testing import StreamDriver
 
 LEFT_OF_AUDIO = 0.25  # share of the bytes of a stream's audio that may stay in use
 FEW_WORDS = 6  # of a round whose median can be off by more than chance
@@ -117,16 +118,22 @@ class LifeRules:
         """A flush passes speech that no step has decoded to the engine, if it has 0.1 s or more."""
         stimulus = wlk.speech(30, seed=7, gap=(0.1, 0.2))
         audio, rest = stimulus.cut(GRID_SECONDS)
-        for name, flush in flushes_of(wlk).items():
-            driver = wlk.stream()
+        flushes: list[tuple[dict[str, Any], str, Callable[[StreamDriver], object]]]
+        flushes = [({}, *named) for named in flushes_of(wlk).items()]
+        flushes += [(policy, "finish", StreamDriver.finish) for policy in wlk.policy_variants]
+        for arguments, name, flush in flushes:
+            try:
+                driver = wlk.stream(**arguments)
+            except OptionError:  # not every model has every policy of its backend
+                continue
             driver.feed(audio)
             driver.drain()
             driver.insert(rest[: round(REST_SECONDS * SAMPLE_RATE)])
             before = wlk.faults.count
             flush(driver)
             assert wlk.faults.count > before, (
-                f"{name} made no engine call for the last {REST_SECONDS:g} s of "
-                f"{driver.clock:g} s of speech, which no step had decoded"
+                f"{name} of a stream with {arguments or 'the default policy'} made no engine call "
+                f"for the last {REST_SECONDS:g} s of speech, which no step had decoded"
             )
 
     @rule("LIFE-03", "finish pads and decodes again each time")

@@ -18,7 +18,7 @@ from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked, seeded_by
 from wlk_conformance.stalls import ends_in_time, look_at
-from wlk_conformance.suite.scenes import check_raises, counted
+from wlk_conformance.suite.scenes import check_raises, counted, variant_streams
 from wlk_core.backend import LONG_FORM
 from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
+    from wlk_conformance.testing import StreamDriver
     from wlk_core.options import Option
 
 HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface_hub")
@@ -164,6 +165,24 @@ class PackagingRules:
                 "one"
             )
 
+    @rule("PKG-04", "an utterance begins with the defaults of the backend", since="2.0")
+    def test_options_hold_for_every_utterance(self, wlk: BackendUnderTest) -> None:
+        """An option that changes the work or words of an utterance does so after a pause too."""
+        if not wlk.variants:
+            raise NotApplicable("there are no other policies and options to try", "not declared")
+        for name, driver, stimulus in variant_streams(wlk, 4, seed=3):
+            option = name.partition("=")[0]
+            if option in FREE_TEXTS:
+                continue  # text before the audio, which what was said since may replace
+            arguments = wlk.variants[name]
+            usual = {key: value for key, value in arguments.items() if key != option}
+            first, second = _utterances(wlk, driver, stimulus)
+            usually = _utterances(wlk, wlk.stream(**usual), stimulus)
+            assert first == usually[0] or second != usually[1], (
+                f"{_with(arguments)}an utterance has {first[1]}, and the same audio after a pause "
+                f"has {second[1]}, as without it"
+            )
+
     @rule(
         "PKG-04",
         "a prompt is accepted but not passed on",
@@ -295,6 +314,26 @@ def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[
     if not policies:
         raise NotApplicable(f"policy {wlk.policy} has no option {name}", "not declared")
     return option, policies
+
+
+def _utterances(
+    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus
+) -> list[tuple[str, dict[str, int]]]:
+    """Return the text and the work of *stimulus* before and after a pause."""
+
+    def work() -> dict[str, int]:
+        calls = {} if wlk.engine_calls is None else {"engine calls": wlk.engine_calls.count}
+        return {**counted(driver.processor.stats), **calls}
+
+    utterances = []
+    before, words = work(), 0
+    for _ in range(2):
+        driver.feed(stimulus.audio)
+        driver.silence(2.0)
+        text, now = "".join(token.text for token in driver.tokens[words:]), work()
+        utterances.append((text, {name: now[name] - before[name] for name in now}))
+        before, words = now, len(driver.tokens)
+    return utterances
 
 
 def _with(arguments: dict[str, Any]) -> str:

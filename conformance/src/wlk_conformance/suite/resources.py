@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wlk_conformance.backend_under_test import FREE_TEXTS
 from wlk_conformance.compare import words_of
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.sessions.reports import COUNTERS
 from wlk_conformance.side_effects import memory_traced
 from wlk_conformance.stimuli import sustained
 from wlk_conformance.suite.rounds import MINUTE, PAUSE, Loop, cut_to, round_seconds, rounds
 from wlk_conformance.testing import partition
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
-from wlk_core.errors import OptionError
+from wlk_core.errors import BackendError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,14 +131,16 @@ class ResourceRules:
         "RES-01",
         "a list on the backend is never emptied",
         "what was shown, or who asked, is noted at each read",
+        "the error of each failed call is kept, with its audio",
+        "what is prepared for a prompt is kept for each prompt",
         since="2.0",
     )
     def test_calls_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """
-        Memory that Python allocates does not grow with reads, resets, turns and streams.
+        Memory that Python allocates does not grow with reads, resets, turns, failures and streams.
 
-        That holds for streams that are refused too.  A bounded cache of the backend may fill, if it
-        is full after sixty of them.
+        That holds for streams that are refused, and for those with texts of their own.  A bounded
+        cache of the backend may fill, if it is full after sixty of them.
         """
         stimulus = wlk.speech(2, seed=2)
         stream = wlk.backend.create_processor(**wlk.stream_options)
@@ -171,9 +175,26 @@ class ResourceRules:
                 wlk.backend.create_processor(language="xx-nowhere").close()
             yield
 
+        def failed_call() -> Iterator[None]:
+            stream.insert_audio_chunk(stimulus.audio)
+            with wlk.faults.failing((1,)), suppress(BackendError):
+                stream.start_silence()
+            stream.start_silence()
+            yield
+
+        numbers = count(100)
+
+        def stream_with_its_own_texts() -> Iterator[None]:
+            text = " ".join(DIGIT_WORDS[int(digit)].strip() for digit in str(next(numbers)))
+            with suppress(OptionError):  # not every model of a backend takes them
+                wlk.backend.create_processor(**wlk.stream_options, **dict.fromkeys(texts, text))
+            yield
+
+        texts = {option.name for option in wlk.spec.all_options} & {*FREE_TEXTS} - {*wlk.options}
         acts = [hundred_reads, reset, other_stream, refused_stream]
-        if wlk.has("speaker-turns"):
-            acts.append(turn)
+        acts += [turn] if wlk.has("speaker-turns") else []
+        acts += [failed_call] if wlk.engine_calls is not None else []
+        acts += [stream_with_its_own_texts] if texts else []
         stream.insert_audio_chunk(stimulus.audio)
         stream.process_iter()
         for act in acts:

@@ -27,6 +27,7 @@ from wlk_conformance.suite.scenes import (
     check_alone,
     check_raises,
     check_spoken,
+    flushes_of,
     unless_answers_vary,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken, silence
@@ -158,6 +159,30 @@ class SilenceRules:
                 what = f"a flush prepared at {at:.2f} s, before audio until {word.end:.2f} s"
                 with unless_answers_vary(wlk, stimulus):
                     check_same(flushed[0], flushed[1], what=what, tolerance=0.1)
+
+    @rule("SIL-01", "a reset leaves what was prepared before it", since="2.0")
+    def test_what_was_prepared_is_gone_after_a_reset(self, wlk: BackendUnderTest) -> None:
+        """Each flush that was prepared after a reset returns what it would have returned."""
+        stimulus = wlk.speech(4, seed=3)
+        first = stimulus.audio[:SAMPLE_RATE]
+        prepared, plain = wlk.stream(), wlk.stream()
+        prepare = getattr(prepared.processor, "prepare_flush", None)
+        if not callable(prepare):
+            raise NotApplicable("its streams prepare no flush", "not declared")
+        for name, flush in flushes_of(wlk).items():
+            prepared.reset()
+            prepared.feed(stimulus.audio)
+            prepare()
+            prepared.reset()
+            prepared.insert(first)
+            prepare()
+            flush(prepared)
+            plain.reset()
+            plain.insert(first)
+            flush(plain)
+            with unless_answers_vary(wlk, stimulus):
+                what = f"{name} that was prepared after a reset"
+                check_same(plain.tokens, prepared.tokens, what=what, tolerance=0.1)
 
     @rule("SIL-02", "the flush commits the same hypothesis again")
     def test_a_second_silence_returns_nothing(self, wlk: BackendUnderTest) -> None:
@@ -297,8 +322,7 @@ class SilenceRules:
         """With each policy, words after seconds of quiet and a pause are those of a new stream."""
         if not wlk.is_recognisable:
             raise NotApplicable("needs known words")
-        policies = [each for each in wlk.variants.values() if [*each] == ["policy"]]
-        for arguments in ({}, *policies):
+        for arguments in ({}, *wlk.policy_variants):
             off = expected = 0
             with suppress(OptionError):  # not every model has every policy of its backend
                 for seed in CLIPS[:3]:
@@ -379,6 +403,9 @@ class SpeakerRules:
         audio = stimulus.audio
         driver = wlk.play(audio, 6.0, audio, 6.0, audio, language=language)
         wlk.require_tokens(driver.tokens, stimulus)
+        for arguments in wlk.policy_variants:
+            with suppress(OptionError):  # not every model has every policy of its backend
+                wlk.play(audio, 6.0, audio, language=language, **arguments)
         driver.reset()  # the language is an argument of the stream and survives a reset
         driver.feed(stimulus.audio)
         driver.finish()

@@ -420,6 +420,21 @@ class TextRules:
                 with unless_answers_vary(wlk, stimulus, chunks=(1.0, seconds)):
                     check_same(expected, tokens, what=what, tolerance=0.1)
 
+    @rule("COM-05", "a policy other than the default one decodes what a chunk brings", since="2.0")
+    def test_the_chunk_size_changes_nothing_with_any_policy(self, wlk: BackendUnderTest) -> None:
+        """So it is with other policies."""
+        if not wlk.policy_variants:
+            raise NotApplicable("there are no other policies to try", "not declared")
+        for arguments in wlk.policy_variants:
+            with suppress(OptionError):  # not every model has every policy of its backend
+                stimulus = wlk.speech_for(arguments, 8, seed=12)
+                expected = wlk.run(stimulus, **arguments).tokens
+                for seconds in (0.08, 5.0):
+                    tokens = wlk.run(stimulus, chunk_seconds=seconds, **arguments).tokens
+                    what = f"with {arguments}, chunks of {seconds} s against 1 s"
+                    with unless_answers_vary(wlk, stimulus, chunks=(1.0, seconds)):
+                        check_same(expected, tokens, what=what, tolerance=0.1)
+
     @rule("COM-06", "times include padding that the model received", kinds="G,S")
     def test_no_token_comes_before_its_audio(self, wlk: BackendUnderTest) -> None:
         """No token comes before its audio: start < A when the token is first returned."""

@@ -113,7 +113,7 @@ def types(session: nox.Session) -> None:
     """Check the types of all sources and of the public API's examples, strictly."""
     examples = ("core/tests/typing", "live/tests/typing", "examples/transcribe_file.py")
     checked = [path for path in examples if (ROOT / path).exists()]
-    _run(session, "mypy", *[str(path / "src") for path in DISTRIBUTIONS], *checked)
+    _run(session, "mypy", "--num-workers=2", *[str(path / "src") for path in DISTRIBUTIONS], *checked)
 
 
 @shared()
@@ -282,7 +282,7 @@ def alone(session: nox.Session, part: str) -> None:
         sources = _sources(*base, "live", *parts, f"plugins/{part}")
         install(*TEST, *sources)
         folders = [f"{each}/tests" for each in (*parts, f"plugins/{name}")]
-        session.run(*PYTEST, "-n", "2", *skipped, *folders, env=ENVIRONMENT)
+        session.run(*PYTEST, "-n", "2", "-m", "not slow", *skipped, *folders, env=ENVIRONMENT)
 
 
 @nox.session(python=PYTHON, default=False)

@@ -200,7 +200,7 @@ class BackendUnderTest:
         variants: dict[str, dict[str, Any]] = {}
         if "policy" not in self.stream_options:
             variants = {f"policy={name}": {"policy": name} for name in self.spec.policies[1:]}
-        for option in self._stream_options_left:
+        for option in self.stream_options_left:
             for value in off_default(option):
                 fits = not option.policies or self.policy in option.policies
                 policy = {} if fits else {"policy": option.policies[0]}
@@ -224,7 +224,7 @@ class BackendUnderTest:
         ]
 
     @property
-    def _stream_options_left(self) -> list[Option]:
+    def stream_options_left(self) -> list[Option]:
         """The options of streams that can be varied: not set, and taken by a policy to be run."""
         policies = {self.policy} if "policy" in self.stream_options else {*self.spec.policies, None}
         return [

@@ -9,7 +9,10 @@ from faulty_backends.plugins import FRAMED
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load
 from wlk_core.errors import ModelNotFoundError
+from wlk_core.options import Option
 from wlk_core.standard_options import PROMPT
+
+DRAFTS = Option(name="drafts", scope="stream", type=bool, default=False, help="draft words")
 
 FEW = frozenset({"hypothesis", "word-times", "speaker-turns"})
 
@@ -122,6 +125,13 @@ def ignores_its_prompt(backend, arguments):
     """Accepts a prompt, but never passes it on."""
     arguments.pop("prompt", None)
     return arguments
+
+
+@by_tests("PKG-04", on="taken", spec={"options": (*SCRIPTED_SPEC.options, DRAFTS)})
+def drafts_with_one_policy(backend, arguments):
+    """Takes an option for all policies, and uses it with one."""
+    is_used = arguments.pop("drafts", False) and arguments.get("policy") != "alignatt"
+    return {**arguments, "tick_seconds": 2.0} if is_used else arguments
 
 
 @by_tests("PKG-04", on="taken")

@@ -13,7 +13,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from wlk_conformance.backend_under_test import FREE_TEXTS
+from wlk_conformance.backend_under_test import FREE_TEXTS, off_default
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked, seeded_by
@@ -165,6 +165,28 @@ class PackagingRules:
                 "one"
             )
 
+    @rule("PKG-04", "an option reaches one policy of those that accept it", since="2.0")
+    def test_options_hold_with_each_policy(self, wlk: BackendUnderTest) -> None:
+        """A number, switch or choice that changes the work or words with a policy does with all."""
+        shown: dict[str, dict[str, bool]] = {}  # by option and policy
+        for option in wlk.stream_options_left:
+            if option.type in {str, float} and not option.choices:
+                continue  # one clip need not show a text, nor seconds
+            value = next(iter(off_default(option)), None)
+            for policy in _policies(wlk, option) if value is not None else ():
+                stimulus = wlk.speech_for(policy, 4, seed=3)
+                with suppress(OptionError):  # not every model has every option of its backend
+                    changed = _utterance(wlk, stimulus, {**policy, option.name: value})
+                    is_shown = changed != _utterance(wlk, stimulus, policy)
+                    shown.setdefault(option.name, {})[_with(policy)] = is_shown
+        if not any(len(policies) > 1 for policies in shown.values()):
+            raise NotApplicable("no option can be tried with two policies", "not declared")
+        for name, policies in shown.items():
+            silent = [policy for policy, is_shown in policies.items() if not is_shown]
+            assert not silent or not any(policies.values()), (
+                f"{name} changes neither work nor words {' or '.join(silent)}but does otherwise"
+            )
+
     @rule("PKG-04", "an utterance begins with the defaults of the backend", since="2.0")
     def test_options_hold_for_every_utterance(self, wlk: BackendUnderTest) -> None:
         """An option that changes the work or words of an utterance does so after a pause too."""
@@ -303,34 +325,51 @@ def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[
     option = next((option for option in wlk.spec.all_options if option.name == name), None)
     if option is None or option.scope != "stream" or name in wlk.options:
         raise NotApplicable(f"no option {name} is declared for streams", "not declared")
+    policies = _policies(wlk, option)
+    if not policies:
+        raise NotApplicable(f"policy {wlk.policy} has no option {name}", "not declared")
+    return option, policies
+
+
+def _policies(wlk: BackendUnderTest, option: Option) -> list[dict[str, Any]]:
+    """Return the policies to try a stream option with."""
     if not (option.policies or wlk.spec.policies):
-        return option, [{}]
-    policies = []
+        return [{}]
+    policies: list[dict[str, Any]] = []
     for policy in option.policies or wlk.spec.policies:
         if policy == wlk.options.get("policy", policy):
             with suppress(OptionError):  # not every model has every policy of its backend
                 wlk.stream(policy=policy)
                 policies.append({"policy": policy})
-    if not policies:
-        raise NotApplicable(f"policy {wlk.policy} has no option {name}", "not declared")
-    return option, policies
+    return policies
+
+
+def _work(wlk: BackendUnderTest, driver: StreamDriver) -> dict[str, int]:
+    calls = {} if wlk.engine_calls is None else {"engine calls": wlk.engine_calls.count}
+    return {**counted(driver.processor.stats), **calls}
+
+
+def _utterance(
+    wlk: BackendUnderTest, stimulus: Stimulus, arguments: dict[str, Any]
+) -> tuple[str, dict[str, int]]:
+    """Return the text and the work of *stimulus* in a stream with *arguments*."""
+    driver = wlk.stream(**arguments)
+    before = _work(wlk, driver)
+    driver.feed(stimulus.audio)
+    driver.end()
+    return driver.text, {name: now - before[name] for name, now in _work(wlk, driver).items()}
 
 
 def _utterances(
     wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus
 ) -> list[tuple[str, dict[str, int]]]:
     """Return the text and the work of *stimulus* before and after a pause."""
-
-    def work() -> dict[str, int]:
-        calls = {} if wlk.engine_calls is None else {"engine calls": wlk.engine_calls.count}
-        return {**counted(driver.processor.stats), **calls}
-
     utterances = []
-    before, words = work(), 0
+    before, words = _work(wlk, driver), 0
     for _ in range(2):
         driver.feed(stimulus.audio)
         driver.silence(2.0)
-        text, now = "".join(token.text for token in driver.tokens[words:]), work()
+        text, now = "".join(token.text for token in driver.tokens[words:]), _work(wlk, driver)
         utterances.append((text, {name: now[name] - before[name] for name in now}))
         before, words = now, len(driver.tokens)
     return utterances

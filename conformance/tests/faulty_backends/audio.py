@@ -125,6 +125,16 @@ def moves_clock_before_refusing(stream, audio, end_time=None):
 
 
 @by_tests("IN-02", on="insert_audio_chunk")
+def takes_long_chunks_in_pieces(stream, audio, end_time=None):
+    """Inserts a long chunk second by second, until a second of it is refused."""
+    is_long = is_float(audio) and is_mono(audio) and len(audio) > 2 * SAMPLE_RATE
+    for first in range(0, len(audio), SAMPLE_RATE) if is_long and end_time is None else ():
+        FaultyStream.insert_audio_chunk(stream, audio[first : first + SAMPLE_RATE])
+    if not is_long or end_time is not None:
+        FaultyStream.insert_audio_chunk(stream, audio, end_time)
+
+
+@by_tests("IN-02", on="insert_audio_chunk")
 def keeps_gap_of_refused_chunk(stream, audio, end_time=None):
     """Puts the gap before a chunk on the clock, and then refuses the chunk."""
     if end_time is not None and is_float(audio) and audio.ndim == 1:
@@ -431,6 +441,22 @@ class CatchesUpByDroppingAudio(FaultyStream):
                 (np.zeros(len(audio) // 2, np.float32), audio[len(audio) // 2 :])
             )
         super().insert_audio_chunk(audio, end_time)
+
+
+@by_tests("IN-05")
+class JumpsToTheLiveEdge(FaultyStream):
+    """Leaves out what is older than six seconds if it catches up with more than thirty."""
+
+    catches_up = False
+
+    def begin_catch_up(self):
+        self.catches_up = True
+
+    def received(self, audio):
+        if self.catches_up and len(audio) > 30 * SAMPLE_RATE:
+            audio = audio.copy()
+            audio[: -6 * SAMPLE_RATE] = 0.0
+        return audio
 
 
 @by_tests("IN-05")

@@ -18,6 +18,7 @@ from faulty_backends.base import (
     without,
 )
 from wlk_core import Transcript
+from wlk_core.errors import BackendError
 
 
 @alone("SIL-01")
@@ -109,6 +110,28 @@ class AlignAttLosesWordAfterQuiet(FaultyStream):
         if call == "start_silence":
             self.is_due = self.quiet and self.policy == "alignatt"
         return without(emission) if self.strikes(emission) else emission
+
+
+@by_tests("SIL-03", on="waited")
+def ignores_jitter(stream, seconds):
+    """Takes a pause of less than 40 ms for jitter of the caller's clock."""
+    return seconds if seconds > 0.04 else 0.0
+
+
+@by_tests("SIL-01")
+class HidesFailedPreparation(FaultyStream):
+    """Drops the last word of a flush whose preparation failed, and hides the failure."""
+
+    def prepare_flush(self):
+        try:
+            self.stream.prepare_flush()
+        except BackendError:
+            self.is_due = True
+
+    def changed(self, emission, call):
+        if call == "process_iter" or not self.strikes(emission):
+            return emission
+        return attrs.evolve(emission, committed=emission.committed[:-1])
 
 
 @by_tests("SIL-01")

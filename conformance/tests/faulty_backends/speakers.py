@@ -33,6 +33,22 @@ def loses_audio_after_turn(stream, change):
     return attrs.evolve(emission, committed=tuple(kept))
 
 
+@by_tests("SPK-02")
+class TurnAheadReplacesSpeaker(FaultyStream):
+    """Forgets the present speaker when a turn is announced that lies ahead."""
+
+    ahead = 0.0
+
+    def new_speaker(self, change):
+        self.ahead = max(self.ahead, change.start if change.start > end_of(self) + 0.1 else 0.0)
+        return super().new_speaker(change)
+
+    def changed(self, emission, call):
+        return each(
+            emission, lambda token: edit(token, speaker=None) if token.start < self.ahead else token
+        )
+
+
 @in_sessions("SPK-01", on="new_speaker")
 def loses_word_at_past_turn(stream, change):
     """Drops the last word of a turn that lies more than a second in the past."""

@@ -85,6 +85,22 @@ def repeats_long_word(stream, emission, call):
     return attrs.evolve(emission, committed=tuple(tokens))
 
 
+@by_tests("COM-01")
+class AlignAttRepeatsWords(FaultyStream):
+    """Commits the first word after each three seconds twice with its second policy."""
+
+    due = 3.0
+
+    def changed(self, emission, call):
+        tokens = []
+        for token in emission.committed:
+            tokens.append(token)
+            if self.policy == "alignatt" and token.start > self.due:
+                self.due = token.start + 3.0
+                tokens.append(again(token))
+        return attrs.evolve(emission, committed=tuple(tokens))
+
+
 @by_tests("COM-05")
 def alignatt_reads_chunks(stream, emission, call):
     """Starts words earlier with its second policy if chunks are short."""

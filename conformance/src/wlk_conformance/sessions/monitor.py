@@ -153,7 +153,7 @@ class MonitoredProcessor:
         self.times = ReportedTimes()
         self._tokens = CommittedTokens(self.life_cycle, self._monitor.spec, self.language)
         self._speakers = Speakers(is_reset=is_reset)
-        self._counters = Counters()
+        self._counters = Counters(self._monitor.calls.audio)
         self._failures = Failures()
         self._has_new_audio = False  # audio was inserted since the last flush
 
@@ -200,6 +200,9 @@ class MonitoredProcessor:
             raise
         if ended_by is not None:
             self._accepted("insert_audio_chunk", ended_by)
+        if original is not None and (original.ndim, original.dtype) == (1, np.float32):
+            with self._lock:
+                self._counters.insert(original)
         if gap < 0:
             self._violation("IN-03", f"a chunk that overlaps {-gap:.3f} s of audio was accepted")
         if end_time is not None:

@@ -6,21 +6,26 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from wlk_conformance.engine_faults import EngineFault
 from wlk_conformance.sessions.generated_session import FLUSHES, Violation
 from wlk_conformance.sessions.life_cycle import ROUNDING
+from wlk_core import SAMPLE_RATE
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.processor import MAX_RETRIES, WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from wlk_core import Emission
 
 MANY = 10  # silences after which a small error of the clock is a drift
 COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 MANY_CALLS = 20  # engine calls in which any model does work that it can count
+NEW_SECONDS = 3  # of audio that a cache of answers cannot know
 MANY_TOKENS = 3  # committed in them, which shows that not all were for silence
 
 
@@ -122,23 +127,41 @@ class ReportedTimes:
 
 
 class Counters:
-    """The last counters read, and the engine calls since one of them grew."""
+    """
+    The last counters read, and the engine calls since one of them grew.
 
-    def __init__(self) -> None:
+    Calls for audio that the backend has had before may be answered by a cache, without any work.
+    *known* has the hash of each second of audio that any stream has had.
+    """
+
+    def __init__(self, known: set[int]) -> None:
         self._last: dict[str, float] = {}
         self._calls = 0
         self._tokens = 0
+        self._known = known
+        self._new_seconds = 0
+        self._rest = np.empty(0, dtype=np.float32)  # less than a second of audio
+
+    def insert(self, audio: NDArray[np.float32]) -> None:
+        """Note audio that was inserted."""
+        audio = np.concatenate([self._rest, audio])
+        whole = len(audio) - len(audio) % SAMPLE_RATE
+        hashes = {hash(second.tobytes()) for second in audio[:whole].reshape(-1, SAMPLE_RATE)}
+        self._new_seconds += len(hashes - self._known)
+        self._known |= hashes
+        self._rest = audio[whole:]
 
     def take(self, stats: Any, call: str, *, made: int = 0, tokens: int = 0) -> Iterator[Violation]:
         """Check *stats*, read after *call*, which made engine calls and committed tokens."""
         counted = {name: getattr(stats, name) for name in COUNTERS}
         known = {name: value for name, value in counted.items() if value is not None}
         if any(value > self._last.get(name, 0) for name, value in known.items()):
-            self._calls = self._tokens = 0
+            self._calls = self._tokens = self._new_seconds = 0
         else:
             self._calls += made
             self._tokens += tokens
-        if known and self._calls >= MANY_CALLS and self._tokens >= MANY_TOKENS:
+        is_much = self._calls >= MANY_CALLS and self._tokens >= MANY_TOKENS
+        if known and is_much and self._new_seconds >= NEW_SECONDS:
             yield Violation(
                 "RES-02",
                 f"after {call}: {self._calls} engine calls in a row committed {self._tokens} "

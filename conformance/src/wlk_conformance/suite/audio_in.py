@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from wlk_conformance.stimuli import bad_audio, white_noise
 from wlk_conformance.suite.scenes import (
     GROSS,
     REPEATS,
+    WORD_ERRORS,
     check_alone,
     check_raises,
     check_spoken,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 SHORT = 0.005  # seconds; a chunk shorter than a mel frame
 INSERTS = 50  # while a step runs, so that a short wait in each adds up
 GAP = 3.0  # seconds
+LONG_SECONDS = 5  # of a chunk
 LONG_QUIET = 12.0  # seconds, after which a gate may have fallen asleep
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
@@ -93,9 +96,17 @@ class AudioRules:
 
         def refuse(driver: StreamDriver, _chunk: object) -> None:
             insert = driver.processor.insert_audio_chunk
-            for name, bad in bad_audio().items():
+            # Long ones too, which a stream may take in pieces.
+            for name, bad in chain(
+                bad_audio().items(), bad_audio(LONG_SECONDS * SAMPLE_RATE).items()
+            ):
+                before = driver.processor.stats.audio_seconds
                 check_raises(AudioFormatError, name, insert, bad)
-                late = driver.clock + GAP  # the gap before the chunk is refused with it
+                left = driver.processor.stats.audio_seconds - before
+                assert not left, f"{name} raised, but {left:.3f} s of it were inserted"
+                late = (
+                    driver.clock + LONG_SECONDS + GAP
+                )  # the gap before the chunk is refused with it
                 check_raises(AudioFormatError, f"{name}, after a gap,", insert, bad, late)
 
         driver = wlk.run(stimulus, before=refuse)
@@ -273,7 +284,7 @@ class AudioRules:
 
         A flush commits every word, and after `end_catch_up`, or a reset, it decodes as before.
         """
-        stimulus = wlk.speech(8, seed=6, gap=(0.8, 1.6))
+        stimulus = wlk.speech(24, seed=6, gap=(0.8, 1.6))
         driver = wlk.stream()
         # Not isinstance, which from Python 3.12 on does not see what a wrapper passes on.
         if not callable(getattr(driver.processor, "begin_catch_up", None)):
@@ -284,6 +295,10 @@ class AudioRules:
         driver.end()
         wlk.require_tokens(driver.tokens, stimulus)
         check_spoken(wlk, stimulus, driver.tokens, "catching up with a backlog")
+        usual_words, words = (len(words_of(t)) for t in (wlk.solo(stimulus), driver.tokens))
+        assert words >= usual_words * (1 - 2 * WORD_ERRORS), (
+            f"catching up with {stimulus.seconds:.0f} s gave {words} words, {usual_words} otherwise"
+        )
         check_clock(driver.processed_up_to, driver.clock)
         stimulus = wlk.speech(4, seed=6, gap=(0.8, 1.6))
 

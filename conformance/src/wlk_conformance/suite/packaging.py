@@ -18,7 +18,7 @@ from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked, seeded_by
 from wlk_conformance.stalls import ends_in_time, look_at
-from wlk_conformance.suite.scenes import check_raises, counted, variant_streams
+from wlk_conformance.suite.scenes import check_raises, counted, texts_of_calls, variant_streams
 from wlk_core.backend import LONG_FORM
 from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION
@@ -351,27 +351,29 @@ def _work(wlk: BackendUnderTest, driver: StreamDriver) -> dict[str, int]:
 
 def _utterance(
     wlk: BackendUnderTest, stimulus: Stimulus, arguments: dict[str, Any]
-) -> tuple[str, dict[str, int]]:
-    """Return the text and the work of *stimulus* in a stream with *arguments*."""
+) -> tuple[list[str], dict[str, int]]:
+    """Return what each call commits, and the work, of *stimulus* in a stream with *arguments*."""
     driver = wlk.stream(**arguments)
     before = _work(wlk, driver)
     driver.feed(stimulus.audio)
     driver.end()
-    return driver.text, {name: now - before[name] for name, now in _work(wlk, driver).items()}
+    return texts_of_calls(driver), {
+        name: now - before[name] for name, now in _work(wlk, driver).items()
+    }
 
 
 def _utterances(
     wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus
-) -> list[tuple[str, dict[str, int]]]:
-    """Return the text and the work of *stimulus* before and after a pause."""
+) -> list[tuple[list[str], dict[str, int]]]:
+    """Return what each call commits, and the work, of *stimulus* before and after a pause."""
     utterances = []
-    before, words = _work(wlk, driver), 0
+    before, made = _work(wlk, driver), 0
     for _ in range(2):
         driver.feed(stimulus.audio)
         driver.silence(2.0)
-        text, now = "".join(token.text for token in driver.tokens[words:]), _work(wlk, driver)
-        utterances.append((text, {name: now[name] - before[name] for name in now}))
-        before, words = now, len(driver.tokens)
+        now, calls = _work(wlk, driver), texts_of_calls(driver)
+        utterances.append((calls[made:], {name: now[name] - before[name] for name in now}))
+        before, made = now, len(calls)
     return utterances
 
 

@@ -88,6 +88,11 @@ def text_of(words: Iterable[Word]) -> str:
     return "".join(word.text for word in words)
 
 
+def texts_of_calls(driver: StreamDriver) -> list[str]:
+    """Return the text that each call of a stream committed."""
+    return ["".join(token.text for token in each.emission.committed) for each in driver.records]
+
+
 def check_raises(
     kind: type[Exception], what: str, call: Callable[..., object], *args: Any, **arguments: Any
 ) -> Exception:

@@ -21,15 +21,19 @@ from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.sessions.generated_session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
+    MANNER,
     REPEATS,
     RISING,
+    SEEDS,
     WORD_ERRORS,
+    WORDS,
     check_alone,
     check_raises,
     check_spoken,
     flushes_of,
     returns_promptly,
     text_of,
+    texts_of_calls,
     unchanged,
     unless_answers_vary,
     while_call_runs,
@@ -61,6 +65,8 @@ SPELLINGS = (
     "12,345.67%", "¿qué?!", "ПРИВЕТ", "\u0645\u0631\u062d\u0628\u064b\u0627", "नमस्ते。こんにちは",
 )  # fmt: skip
 GATED = (4, 1, 7)  # digits, each alone between zeros
+#: Words without letters, which a filter of noise or punctuation would drop.
+SIGNS = ("%", "&", "♪", "+", "?", "=", "°", "#", "✓", "\u0940")
 LOW = 0.04  # a probability that engines report for words that are right
 
 
@@ -80,11 +86,11 @@ def _same(word: Word) -> Word:
     return attrs.evolve(word, text=word.text and " same")
 
 
-def _spelled(word: Word) -> Word:
+def _spelled(word: Word, spellings: Sequence[str] = SPELLINGS) -> Word:
     text = word.text.strip()
     # An engine of other words may have a single one, which then is spelled in all ways together.
     names = (each.strip() for each in DIGIT_WORDS)
-    spelling = dict(zip(names, SPELLINGS, strict=True)).get(text, "-".join(SPELLINGS))
+    spelling = dict(zip(names, spellings, strict=True)).get(text, "-".join(spellings))
     lead = word.text[: len(word.text) - len(word.text.lstrip())]
     return attrs.evolve(word, text=text and f"{lead}{spelling}")
 
@@ -100,7 +106,7 @@ def _brief(word: Word) -> Word:
 
 #: What an engine may return instead, none of which changes which words are committed.
 CHANGES: tuple[Callable[[Word], Word], ...] = (
-    _same, lambda word: _doubted(_spelled(word)), _brief,
+    _same, lambda word: _doubted(_spelled(word)), partial(_spelled, spellings=SIGNS), _brief,
 )  # fmt: skip
 
 
@@ -162,6 +168,25 @@ class TextRules:
                 f"{committed} words were committed of digits spoken in pairs"
                 f"{' with a pause between them' if is_paused else ''}, but {apart} of the same "
                 "digits in another order"
+            )
+
+    @rule("COM-01", "windows of a second policy overlap, and words there come twice", since="2.0")
+    def test_no_policy_commits_words_twice(self, wlk: BackendUnderTest) -> None:
+        """With each policy, a stream has about as many words as were spoken."""
+        if not wlk.is_recognisable or not wlk.policy_variants:
+            raise NotApplicable("needs known words and another policy", "not declared")
+        for arguments in wlk.policy_variants:
+            spoken = committed = 0
+            with suppress(OptionError):  # not every model has every policy of its backend
+                for seed in SEEDS:
+                    stimulus = wlk.speech_for(arguments, WORDS, seed=seed, **MANNER)
+                    driver = wlk.run(stimulus, **arguments)
+                    check_spoken(wlk, stimulus, driver.tokens, f"with {arguments}")
+                    spoken += len(stimulus.spoken)
+                    committed += len(words_of(driver.tokens))
+            allowed = spoken * (WORD_ERRORS + wlk.bounds.get("wer", 0.0))
+            assert committed <= spoken + allowed, (
+                f"with {arguments}, {committed} words were committed of {spoken} spoken"
             )
 
     @rule("COM-02", "the emission contains the list that the processor continues to use")
@@ -468,10 +493,10 @@ class HypothesisRules:
         driver.processor.close()
         _check_pure(driver)
         check_alone(wlk, stimulus, driver, "with get_buffer after every call")
-        watched, unread = _texts_of_calls(driver), _texts_of_calls(wlk.run(stimulus))
+        watched, unread = texts_of_calls(driver), texts_of_calls(wlk.run(stimulus))
         # An engine that answers in its own time may commit at other calls, reads or not.
         if watched != unread and all(
-            _texts_of_calls(wlk.run(stimulus)) == unread for _ in range(REPEATS)
+            texts_of_calls(wlk.run(stimulus)) == unread for _ in range(REPEATS)
         ):
             check_texts(unread, watched, what="what each call commits, with get_buffer after it")
 
@@ -605,11 +630,6 @@ def _check_running(running: str, answers: Sequence[Sequence[Word]]) -> None:
             f"engine returned for this audio: {sorted(known)}; it was added, changed, or taken "
             "from the answer to another call"
         )
-
-
-def _texts_of_calls(driver: StreamDriver) -> list[str]:
-    """Return the text that each call of a stream committed."""
-    return ["".join(token.text for token in each.emission.committed) for each in driver.records]
 
 
 def _check_pure(driver: StreamDriver, _chunk: object = None) -> None:

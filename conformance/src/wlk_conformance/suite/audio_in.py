@@ -96,17 +96,13 @@ class AudioRules:
 
         def refuse(driver: StreamDriver, _chunk: object) -> None:
             insert = driver.processor.insert_audio_chunk
-            # Long ones too, which a stream may take in pieces.
-            for name, bad in chain(
-                bad_audio().items(), bad_audio(LONG_SECONDS * SAMPLE_RATE).items()
-            ):
+            long = bad_audio(LONG_SECONDS * SAMPLE_RATE)  # which a stream may take in pieces
+            for name, bad in chain(bad_audio().items(), long.items()):
                 before = driver.processor.stats.audio_seconds
                 check_raises(AudioFormatError, name, insert, bad)
                 left = driver.processor.stats.audio_seconds - before
                 assert not left, f"{name} raised, but {left:.3f} s of it were inserted"
-                late = (
-                    driver.clock + LONG_SECONDS + GAP
-                )  # the gap before the chunk is refused with it
+                late = driver.clock + LONG_SECONDS + GAP  # the gap is refused with the chunk
                 check_raises(AudioFormatError, f"{name}, after a gap,", insert, bad, late)
 
         driver = wlk.run(stimulus, before=refuse)

@@ -181,7 +181,7 @@ class FailureRules:
         since="2.0",
     )
     def test_a_failed_call_changes_nothing_with_any_option(self, wlk: BackendUnderTest) -> None:
-        """So it is with other policies and options."""
+        """A failed call changes nothing with other policies and options either."""
         if not wlk.variants:
             raise NotApplicable("there are no other policies and options to try", "not declared")
         faults, before = wlk.faults, wlk.faults.raised

@@ -168,42 +168,43 @@ class PackagingRules:
     @rule("PKG-04", "an option reaches one policy of those that accept it", since="2.0")
     def test_options_hold_with_each_policy(self, wlk: BackendUnderTest) -> None:
         """A number, switch or choice that changes the work or words with a policy does with all."""
-        shown: dict[str, dict[str, bool]] = {}  # by option and policy
+        is_tested = False
         for option in wlk.stream_options_left:
             if option.type in {str, float} and not option.choices:
                 continue  # one clip need not show a text, nor seconds
-            value = next(iter(off_default(option)), None)
-            for policy in _policies(wlk, option) if value is not None else ():
-                stimulus = wlk.speech_for(policy, 4, seed=3)
-                with suppress(OptionError):  # not every model has every option of its backend
-                    changed = _utterance(wlk, stimulus, {**policy, option.name: value})
-                    is_shown = changed != _utterance(wlk, stimulus, policy)
-                    shown.setdefault(option.name, {})[_with(policy)] = is_shown
-        if not any(len(policies) > 1 for policies in shown.values()):
-            raise NotApplicable("no option can be tried with two policies", "not declared")
-        for name, policies in shown.items():
-            silent = [policy for policy, is_shown in policies.items() if not is_shown]
-            assert not silent or not any(policies.values()), (
-                f"{name} changes neither work nor words {' or '.join(silent)}but does otherwise"
+            shown = _policies_that_show(wlk, option)
+            is_tested = is_tested or len(shown) > 1
+            if len({*shown.values()}) > 1:  # again, because a cache of answers does no work twice
+                shown = _policies_that_show(wlk, option)
+            silent = " or ".join(policy for policy, is_shown in shown.items() if not is_shown)
+            assert len({*shown.values()}) < 2, (
+                f"{option.name} changes neither work nor words {silent}but does otherwise"
             )
+        if not is_tested:
+            raise NotApplicable("no option can be tried with two policies", "not declared")
 
     @rule("PKG-04", "an utterance begins with the defaults of the backend", since="2.0")
     def test_options_hold_for_every_utterance(self, wlk: BackendUnderTest) -> None:
         """An option that changes the work or words of an utterance does so after a pause too."""
         if not wlk.variants:
             raise NotApplicable("there are no other policies and options to try", "not declared")
-        for name, driver, stimulus in variant_streams(wlk, 4, seed=3):
+        for name, new_stream, stimulus in variant_streams(wlk, 4, seed=3):
             option = name.partition("=")[0]
             if option in FREE_TEXTS:
                 continue  # text before the audio, which what was said since may replace
             arguments = wlk.variants[name]
             usual = {key: value for key, value in arguments.items() if key != option}
-            first, second = _utterances(wlk, driver, stimulus)
-            usually = _utterances(wlk, wlk.stream(**usual), stimulus)
-            assert first == usually[0] or second != usually[1], (
-                f"{_with(arguments)}an utterance has {first[1]}, and the same audio after a pause "
-                f"has {second[1]}, as without it"
-            )
+            # Again if it is broken, because a cache of answers does no work twice.
+            for driver in (new_stream, wlk.stream(**arguments)):
+                first, second = _utterances(wlk, driver, stimulus)
+                usually = _utterances(wlk, wlk.stream(**usual), stimulus)
+                if first == usually[0] or second != usually[1]:
+                    break
+            else:
+                raise AssertionError(
+                    f"{_with(arguments)}an utterance has {first[1]}, and the same audio after a "
+                    f"pause has {second[1]}, as without it"
+                )
 
     @rule(
         "PKG-04",
@@ -360,6 +361,17 @@ def _utterance(
     return texts_of_calls(driver), {
         name: now - before[name] for name, now in _work(wlk, driver).items()
     }
+
+
+def _policies_that_show(wlk: BackendUnderTest, option: Option) -> dict[str, bool]:
+    """Return for each policy that takes *option* whether it changes the work or words."""
+    shown = {}
+    for value, policy in product(off_default(option)[:1], _policies(wlk, option)):
+        stimulus = wlk.speech_for(policy, 4, seed=3)
+        with suppress(OptionError):  # not every model has every option of its backend
+            changed = _utterance(wlk, stimulus, {**policy, option.name: value})
+            shown[_with(policy)] = changed != _utterance(wlk, stimulus, policy)
+    return shown
 
 
 def _utterances(

@@ -187,7 +187,8 @@ class ResourceRules:
         def stream_with_its_own_texts() -> Iterator[None]:
             text = " ".join(DIGIT_WORDS[int(digit)].strip() for digit in str(next(numbers)))
             with suppress(OptionError):  # not every model of a backend takes them
-                wlk.backend.create_processor(**wlk.stream_options, **dict.fromkeys(texts, text))
+                own = dict.fromkeys(texts, text)
+                wlk.backend.create_processor(**wlk.stream_options, **own).close()
             yield
 
         texts = {option.name for option in wlk.spec.all_options} & {*FREE_TEXTS} - {*wlk.options}

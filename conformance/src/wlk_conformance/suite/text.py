@@ -447,7 +447,7 @@ class TextRules:
 
     @rule("COM-05", "a policy other than the default one decodes what a chunk brings", since="2.0")
     def test_the_chunk_size_changes_nothing_with_any_policy(self, wlk: BackendUnderTest) -> None:
-        """So it is with other policies."""
+        """The chunk size changes nothing with other policies either."""
         if not wlk.policy_variants:
             raise NotApplicable("there are no other policies to try", "not declared")
         for arguments in wlk.policy_variants:

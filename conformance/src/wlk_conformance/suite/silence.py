@@ -162,14 +162,16 @@ class SilenceRules:
 
     @rule("SIL-01", "a reset leaves what was prepared before it", since="2.0")
     def test_what_was_prepared_is_gone_after_a_reset(self, wlk: BackendUnderTest) -> None:
-        """Each flush that was prepared after a reset returns what it would have returned."""
+        """A flush that was prepared after a reset returns what it would have returned."""
         stimulus = wlk.speech(4, seed=3)
         first = stimulus.audio[:SAMPLE_RATE]
         prepared, plain = wlk.stream(), wlk.stream()
         prepare = getattr(prepared.processor, "prepare_flush", None)
         if not callable(prepare):
             raise NotApplicable("its streams prepare no flush", "not declared")
-        for name, flush in flushes_of(wlk).items():
+        flushes = flushes_of(wlk)
+        flushes.pop("new_speaker", None)  # SPK judges the speakers of a stream that is reset
+        for name, flush in flushes.items():
             prepared.reset()
             prepared.feed(stimulus.audio)
             prepare()

@@ -261,13 +261,13 @@ class _CachedTranscriber:
 
     def __init__(self, engine):
         self.engine = engine
-        self.cached_samples = 0
+        self.cached = b""
 
     def __call__(self, audio, **options):
         """Lose the last word of a buffer that the cache has."""
         hypothesis = self.engine.transcribe(audio, **options)
-        is_cached = len(audio) == self.cached_samples
-        self.cached_samples = len(audio)
+        is_cached = audio.tobytes() == self.cached
+        self.cached = audio.tobytes()
         return attrs.evolve(hypothesis, words=hypothesis.words[:-1]) if is_cached else hypothesis
 
 

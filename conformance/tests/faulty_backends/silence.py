@@ -118,7 +118,7 @@ def ignores_jitter(stream, seconds):
     return seconds if seconds > 0.04 else 0.0
 
 
-@by_tests("SIL-01")
+@by_tests("ERR-02")
 class HidesFailedPreparation(FaultyStream):
     """Drops the last word of a flush whose preparation failed, and hides the failure."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -196,6 +197,33 @@ class FailureRules:
                 what = f"with {name}, and failures after the engine ran"
                 check_same(expected, driver.tokens, what=what)
         _require(faults.raised - before)
+
+    @rule("ERR-02", "the failure of a prepared flush is dropped", kinds="F", since="2.0")
+    def test_a_failed_preparation_loses_nothing(self, wlk: BackendUnderTest) -> None:
+        """If the engine fails while a flush is prepared, the flush returns every word."""
+        stimulus = wlk.speech(6, seed=5)
+        first, rest = stimulus.cut(stimulus.words[-2].start)
+        plain, raised = wlk.stream(first), wlk.faults.raised
+        for is_after, calls in product((False, True), ((1,), (1, 2))):
+            plain.reset()
+            driver = wlk.stream()
+            prepare = getattr(driver.processor, "prepare_flush", None)
+            if not callable(prepare):
+                raise NotApplicable("its streams prepare no flush", "not declared")
+            for each in (plain, driver):
+                each.feed(first)
+                each.insert(rest)
+                each.drain()
+            with wlk.faults.failing(calls, after=is_after), suppress(BackendError):
+                prepare()
+            prepare()
+            for each in (plain, driver):
+                each.start_silence()
+            with unless_answers_vary(wlk, stimulus):
+                what = "a flush whose preparation failed"
+                check_same(plain.tokens, driver.tokens, what=what, tolerance=0.1)
+        if wlk.faults.raised == raised:
+            raise NotApplicable("preparing a flush makes no engine call")
 
     @rule("ERR-03", "every call retries for ever", "a new chunk resets the count", kinds="F")
     def test_failure_is_bounded(self, wlk: BackendUnderTest) -> None:

@@ -32,7 +32,7 @@ from wlk_conformance.suite.scenes import (
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken, silence
 from wlk_core import EPS, SAMPLE_RATE
-from wlk_core.errors import BackendError, OptionError, WLKError
+from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -186,33 +186,6 @@ class SilenceRules:
                 what = f"{name} that was prepared after a reset"
                 check_same(plain.tokens, prepared.tokens, what=what, tolerance=0.1)
 
-    @rule("SIL-01", "the failure of a prepared flush is dropped", kinds="F", since="2.0")
-    def test_a_failed_preparation_loses_nothing(self, wlk: BackendUnderTest) -> None:
-        """If the engine fails while a flush is prepared, the flush returns every word."""
-        stimulus = wlk.speech(6, seed=5)
-        first, rest = stimulus.cut(stimulus.words[-2].start)
-        plain, raised = wlk.stream(first), wlk.faults.raised
-        for is_after, calls in product((False, True), ((1,), (1, 2))):
-            plain.reset()
-            driver = wlk.stream()
-            prepare = getattr(driver.processor, "prepare_flush", None)
-            if not callable(prepare):
-                raise NotApplicable("its streams prepare no flush", "not declared")
-            for each in (plain, driver):
-                each.feed(first)
-                each.insert(rest)
-                each.drain()
-            with wlk.faults.failing(calls, after=is_after), suppress(BackendError):
-                prepare()
-            prepare()
-            for each in (plain, driver):
-                each.start_silence()
-            with unless_answers_vary(wlk, stimulus):
-                what = "a flush whose preparation failed"
-                check_same(plain.tokens, driver.tokens, what=what, tolerance=0.1)
-        if wlk.faults.raised == raised:
-            raise NotApplicable("preparing a flush makes no engine call")
-
     @rule("SIL-02", "the flush commits the same hypothesis again")
     def test_a_second_silence_returns_nothing(self, wlk: BackendUnderTest) -> None:
         """A second `start_silence()` without new audio returns nothing."""
@@ -236,8 +209,8 @@ class SilenceRules:
         stimulus = wlk.speech(4, seed=3)
         day = 86_400.0  # of a muted microphone
         lengths: list[tuple[float, float | None]]
-        lengths = [(seconds, None) for seconds in (0.0, 0.001, 0.021, 0.049, 1.234567, day)]
-        lengths += [(1.234567, 7.0), (30.0, -3.0)]
+        lengths = [(0.0, None), (1.234567, None), (1.234567, 7.0), (30.0, -3.0), (day, None)]
+        lengths += [(seconds, None) for seconds in (0.001, 0.021, 0.049)]
         for seconds, offset in lengths:
             driver = wlk.stream()
             driver.end_silence(seconds, offset)

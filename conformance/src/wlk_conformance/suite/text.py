@@ -181,7 +181,7 @@ class TextRules:
             spoken = committed = 0
             with suppress(OptionError):  # not every model has every policy of its backend
                 for seed in SEEDS[: 1 if wlk.is_coded else None]:
-                    stimulus = wlk.speech_for(arguments, WORDS, seed=seed, **MANNER)
+                    stimulus = wlk.speech_for(arguments, WORDS, seed=seed, gap=MANNER["gap"])
                     driver = wlk.run(stimulus, **arguments)
                     check_spoken(wlk, stimulus, driver.tokens, f"with {arguments}")
                     spoken += len(stimulus.spoken)
@@ -626,7 +626,7 @@ def _pairs(wlk: BackendUnderTest, stimulus: Stimulus, *, is_paused: bool) -> Seq
     begin = 0
     for first, second in zip(stimulus.words[::2], stimulus.words[1::2], strict=False):
         end = round((first.end + second.start) / 2 * SAMPLE_RATE)
-        parts += [stimulus.audio[begin:end], 1.0]
+        parts += [stimulus.audio[begin:end], 3.0]
         begin = end
     return wlk.play(*parts, stimulus.audio[begin:]).tokens
 

@@ -199,9 +199,9 @@ def _alone(wlk: BackendUnderTest, clips: Iterable[Stimulus]) -> Iterator[_Run]:
 
 
 def _after_pauses(wlk: BackendUnderTest) -> Iterator[_Run]:
-    """Yield the words of each clip but the first, and their tokens, in one stream with pauses."""
-    driver = wlk.stream()
-    for number, stimulus in enumerate(known_clips(wlk)):
+    """Yield the words of each clip, and their tokens in one stream where each follows a pause."""
+    driver, clips = wlk.stream(), list(known_clips(wlk))
+    for number, stimulus in enumerate((clips[-1], *clips)):
         begin, before = driver.clock, len(driver.tokens)
         driver.feed(stimulus.audio)
         driver.silence(PAUSE)

@@ -113,7 +113,8 @@ def types(session: nox.Session) -> None:
     """Check the types of all sources and of the public API's examples, strictly."""
     examples = ("core/tests/typing", "live/tests/typing", "examples/transcribe_file.py")
     checked = [path for path in examples if (ROOT / path).exists()]
-    _run(session, "mypy", "--num-workers=2", *[str(path / "src") for path in DISTRIBUTIONS], *checked)
+    sources = [str(path / "src") for path in DISTRIBUTIONS]
+    _run(session, "mypy", "--num-workers=2", *sources, *checked)
 
 
 @shared()

@@ -104,7 +104,7 @@ class AlignAttRepeatsWords(FaultyStream):
 @by_tests("COM-05")
 def alignatt_reads_chunks(stream, emission, call):
     """Starts words earlier with its second policy if chunks are short."""
-    is_short = stream.policy == "alignatt" and stream.chunk < SAMPLE_RATE // 10
+    is_short = stream.policy == "alignatt" and stream.chunk < SAMPLE_RATE // 4
     if not is_short:
         return emission
     return each(emission, lambda token: edit(token, start=max(0.0, token.start - 0.15)))

@@ -22,7 +22,6 @@ from wlk_conformance.stimuli import bad_audio, white_noise
 from wlk_conformance.suite.scenes import (
     GROSS,
     REPEATS,
-    WORD_ERRORS,
     check_alone,
     check_raises,
     check_spoken,
@@ -279,7 +278,8 @@ class AudioRules:
         """
         A stream that catches up with a backlog (`SupportsCatchUp`) leaves no audio out.
 
-        A flush commits every word, and after `end_catch_up`, or a reset, it decodes as before.
+        A flush commits every word, of which a third may be decoded otherwise than without a
+        backlog.  After `end_catch_up`, or a reset, it decodes as before.
         """
         stimulus = wlk.speech(24, seed=6, gap=(0.8, 1.6))
         driver = wlk.stream()
@@ -293,7 +293,8 @@ class AudioRules:
         wlk.require_tokens(driver.tokens, stimulus)
         check_spoken(wlk, stimulus, driver.tokens, "catching up with a backlog")
         usual_words, words = (len(words_of(t)) for t in (wlk.solo(stimulus), driver.tokens))
-        assert words >= usual_words * (1 - 2 * WORD_ERRORS), (
+        # Longer windows change how a small model decodes words.
+        assert words >= usual_words * (1 - GROSS), (
             f"catching up with {stimulus.seconds:.0f} s gave {words} words, {usual_words} otherwise"
         )
         check_clock(driver.processed_up_to, driver.clock)

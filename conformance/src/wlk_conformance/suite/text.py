@@ -181,7 +181,9 @@ class TextRules:
             spoken = committed = 0
             with suppress(OptionError):  # not every model has every policy of its backend
                 for seed in SEEDS[: 1 if wlk.is_coded else None]:
-                    stimulus = wlk.speech_for(arguments, WORDS, seed=seed, gap=MANNER["gap"])
+                    stimulus = wlk.speech_for(
+                        arguments, WORDS, seed=seed, lead=1.0, gap=MANNER["gap"]
+                    )
                     driver = wlk.run(stimulus, **arguments)
                     check_spoken(wlk, stimulus, driver.tokens, f"with {arguments}")
                     spoken += len(stimulus.spoken)

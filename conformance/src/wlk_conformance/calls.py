@@ -85,7 +85,7 @@ class Calls:
 
     def __init__(self, path: Path | None = None) -> None:
         self.action = 0  #: number of the current action of a generated session, 0 outside of one
-        self.audio: set[int] = set()  #: hash of each second of audio that a stream has had
+        self.known_seconds: set[int] = set()  #: hash of each second of audio fed to any stream
         self._pid = os.getpid()
         if path is None:
             self._memory = mmap.mmap(-1, _FORKED.stop)  # shared with forked copies

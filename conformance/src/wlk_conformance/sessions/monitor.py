@@ -153,7 +153,7 @@ class MonitoredProcessor:
         self.times = ReportedTimes()
         self._tokens = CommittedTokens(self.life_cycle, self._monitor.spec, self.language)
         self._speakers = Speakers(is_reset=is_reset)
-        self._counters = Counters(self._monitor.calls.audio)
+        self._counters = Counters(self._monitor.calls.known_seconds)
         self._failures = Failures()
         self._has_new_audio = False  # audio was inserted since the last flush
 

@@ -130,8 +130,8 @@ class Counters:
     """
     The last counters read, and the engine calls since one of them grew.
 
-    Calls for audio that the backend has had before may be answered by a cache, without any work.
-    *known* has the hash of each second of audio that any stream has had.
+    A cache may answer calls for audio that the backend was fed before without any work.  *known* is
+    the hash of each second of audio fed to any stream so far, and grows with it.
     """
 
     def __init__(self, known: set[int]) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wlk_conformance.rules import RULES, SUITE_VERSION, rule_tests
 from wlk_conformance.suite.audio_in import AudioRules
 from wlk_conformance.suite.failure import FailureRules
+from wlk_conformance.suite.hypotheses import HypothesisRules
 from wlk_conformance.suite.life_cycle import LifeRules
 from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules
 from wlk_conformance.suite.sharing import SharingRules
 from wlk_conformance.suite.silence import SilenceRules, SpeakerRules
-from wlk_conformance.suite.text import HypothesisRules, TextRules
+from wlk_conformance.suite.text import TextRules
 from wlk_conformance.suite.times import TimeRules
 from wlk_core.errors import OptionError
 

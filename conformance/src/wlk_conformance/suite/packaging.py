@@ -167,17 +167,17 @@ class PackagingRules:
 
     @rule("PKG-04", "an option reaches one policy of those that accept it", since="2.0")
     def test_options_hold_with_each_policy(self, wlk: BackendUnderTest) -> None:
-        """A number, switch or choice that changes the work or words with a policy does with all."""
+        """An integer, switch or choice that has an effect with one policy has one with each."""
         is_tested = False
         for option in wlk.stream_options_left:
             if option.type in {str, float} and not option.choices:
-                continue  # one clip need not show a text, nor seconds
-            shown = _policies_that_show(wlk, option)
-            is_tested = is_tested or len(shown) > 1
-            if len({*shown.values()}) > 1:  # again, because a cache of answers does no work twice
-                shown = _policies_that_show(wlk, option)
-            silent = " or ".join(policy for policy, is_shown in shown.items() if not is_shown)
-            assert len({*shown.values()}) < 2, (
+                continue  # the effect of a text or a duration may not show in one clip
+            effects = _effects_by_policy(wlk, option)
+            is_tested = is_tested or len(effects) > 1
+            if len({*effects.values()}) > 1:  # again, because a cache of answers does no work twice
+                effects = _effects_by_policy(wlk, option)
+            silent = " or ".join(policy for policy, has_effect in effects.items() if not has_effect)
+            assert len({*effects.values()}) < 2, (
                 f"{option.name} changes neither work nor words {silent}but does otherwise"
             )
         if not is_tested:
@@ -185,7 +185,7 @@ class PackagingRules:
 
     @rule("PKG-04", "an utterance begins with the defaults of the backend", since="2.0")
     def test_options_hold_for_every_utterance(self, wlk: BackendUnderTest) -> None:
-        """An option that changes the work or words of an utterance does so after a pause too."""
+        """An option that has an effect on an utterance has one on the next utterance too."""
         if not wlk.variants:
             raise NotApplicable("there are no other policies and options to try", "not declared")
         for name, new_stream, stimulus in variant_streams(wlk, 4, seed=3):
@@ -236,7 +236,7 @@ class PackagingRules:
             for policy, beside in product(_stream_option(wlk, name)[1], ({}, *others)):
                 usual = {**policy, **beside}
                 with suppress(OptionError):  # not every policy of a model takes one, or both
-                    shown[f"{name} {_with(usual)}"] = _shows(wlk, stimulus, usual, name)
+                    shown[f"{name} {_with(usual)}"] = _has_effect(wlk, stimulus, usual, name)
         if not shown:
             raise NotApplicable(f"this model takes no {' or '.join(names)}")
         if not any(shown.values()):
@@ -363,15 +363,15 @@ def _utterance(
     }
 
 
-def _policies_that_show(wlk: BackendUnderTest, option: Option) -> dict[str, bool]:
-    """Return for each policy that takes *option* whether it changes the work or words."""
-    shown = {}
+def _effects_by_policy(wlk: BackendUnderTest, option: Option) -> dict[str, bool]:
+    """Return, for each policy that accepts *option*, whether it changes the work or the words."""
+    effects = {}
     for value, policy in product(off_default(option)[:1], _policies(wlk, option)):
         stimulus = wlk.speech_for(policy, 4, seed=3)
         with suppress(OptionError):  # not every model has every option of its backend
             changed = _utterance(wlk, stimulus, {**policy, option.name: value})
-            shown[_with(policy)] = changed != _utterance(wlk, stimulus, policy)
-    return shown
+            effects[_with(policy)] = changed != _utterance(wlk, stimulus, policy)
+    return effects
 
 
 def _utterances(
@@ -393,12 +393,14 @@ def _with(arguments: dict[str, Any]) -> str:
     return "".join(f"with {name} {value} " for name, value in arguments.items())
 
 
-def _shows(wlk: BackendUnderTest, stimulus: Stimulus, usual: dict[str, Any], option: str) -> bool:
+def _has_effect(
+    wlk: BackendUnderTest, stimulus: Stimulus, usual: dict[str, Any], option: str
+) -> bool:
     """
-    Check that a text as *option* beside the *usual* arguments has an effect, or is passed on.
+    Check that *option*, set to PROMPT beside the *usual* arguments, has an effect or is passed on.
 
-    Returns False if neither is known, because no engine call has an argument of that name.  Raises
-    OptionError if the text is refused.
+    Returns False if that cannot be told, because no engine call has an argument of that name.
+    Raises OptionError if the stream refuses it.
     """
     calls = wlk.faults.calls
     noted: list[Any] = []  # engine functions and their arguments

@@ -1,11 +1,11 @@
-"""Rules COM and HYP: committed text and the hypothesis."""
+"""Rules COM: committed text."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, nullcontext, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 import gc
-from itertools import pairwise, product, zip_longest
+from itertools import pairwise, zip_longest
 import re
 import threading
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from wlk_conformance.sessions.generated_session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import (
     MANNER,
-    REPEATS,
     RISING,
     SEEDS,
     WORD_ERRORS,
@@ -30,16 +29,12 @@ from wlk_conformance.suite.scenes import (
     check_alone,
     check_raises,
     check_spoken,
-    flushes_of,
-    returns_promptly,
     text_of,
-    texts_of_calls,
     unchanged,
     unless_answers_vary,
-    while_call_runs,
 )
 from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver
-from wlk_core import EPS, SAMPLE_RATE
+from wlk_core import SAMPLE_RATE
 from wlk_core.errors import OptionError
 from wlk_core.streaming import Word, needs_space
 
@@ -57,7 +52,6 @@ SLOW = 1.5  # seconds that an engine call is held: longer than limits of a secon
 GONE = 8  # streams that are closed and freed
 MANY_GONE = 100  # the same on a fast engine
 ROUNDS = 2  # of them
-READS = 50  # while a step runs, so that a short wait in each adds up
 MAX_WORD_LETTERS = 20  # in a word; eight spoken digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
 #: Texts that normalising Unicode, case or punctuation, a table column, or a filter of characters
@@ -259,7 +253,7 @@ class TextRules:
         stimulus = wlk.log_stimulus(speech)
         with wlk.faults.changing(unchanged) as answers:
             driver = wlk.run(stimulus)
-        _check_running(driver.text, answers)
+        check_running(driver.text, answers)
         expected = [token.text.strip() for token in driver.tokens]
         if not set(expected) <= {word.text.strip() for answer in answers for word in answer}:
             raise NotApplicable("its engine returns no words, or parts of words")
@@ -487,139 +481,6 @@ class TextRules:
         wlk.require_tokens(driver.tokens, stimulus)
 
 
-class HypothesisRules:
-    """Rules of the hypothesis."""
-
-    @rule(
-        "HYP-01",
-        "get_buffer decodes",
-        "it takes the lock of the engine call",
-        "it waits for the end of a flush",
-    )
-    def test_reading_the_hypothesis_changes_nothing(self, wlk: BackendUnderTest) -> None:
-        """
-        `get_buffer()` is pure and cheap and never waits for the model.
-
-        The stream is identical with and without these calls, which may come from any thread, and
-        also of a stream that is finished, broken or closed.
-        """
-        stimulus = wlk.speech(8, seed=7)
-        driver = wlk.run(stimulus, before=_check_pure)
-        _check_pure(driver)
-        driver.processor.close()
-        _check_pure(driver)
-        check_alone(wlk, stimulus, driver, "with get_buffer after every call")
-        watched, unread = texts_of_calls(driver), texts_of_calls(wlk.run(stimulus))
-        # An engine that answers in its own time may commit at other calls, reads or not.
-        if watched != unread and all(
-            texts_of_calls(wlk.run(stimulus)) == unread for _ in range(REPEATS)
-        ):
-            check_texts(unread, watched, what="what each call commits, with get_buffer after it")
-
-        def read(driver: StreamDriver) -> None:
-            for _ in range(READS):
-                driver.processor.get_buffer()
-                driver.processor.stats  # noqa: B018 -- a read is what is tested
-                driver.processor.has_backlog  # noqa: B018
-
-        for name, call in {"process_iter": StreamDriver.process, **flushes_of(wlk)}.items():
-            held = wlk.stream(stimulus.audio)
-            what = f"get_buffer, stats and has_backlog, {READS} times during {name},"
-            reading = partial(returns_promptly, partial(read, held), name=what)
-            error = while_call_runs(wlk, partial(call, held), reading)
-            if error is not None:
-                raise error
-
-    @rule("HYP-02", "a hypothesis repeats committed words, or is never set", requires="hypothesis")
-    def test_the_hypothesis_follows_what_is_committed(self, wlk: BackendUnderTest) -> None:
-        """
-        No hypothesis token starts before the last committed end.
-
-        Committed text and hypothesis together are the running transcript, which ends with the
-        newest answer of the engine at least half of the time.  A hypothesis may be wrong: words
-        that the engine itself returned break no rule before they are committed.  But at most half
-        of all hypotheses show the last committed word again.
-        """
-        stimulus = wlk.speech(8, seed=7)
-        truth = "".join(word.text for word in stimulus.words).strip()
-        driver = wlk.stream()
-        was_shown = False
-        transcripts: list[tuple[str, int]] = []  # running ones, and the answers until then
-        complete: list[bool] = []  # running transcripts that end with the newest answer, or not
-        shorter = ""  # one that does not, and the answer
-        repeats: list[bool] = []  # hypotheses that begin with the last committed word, or not
-        wrong = ""  # a running transcript whose words were not spoken
-        faults = wlk.engine_calls
-        noting = (
-            nullcontext(list[tuple[Word, ...]]()) if faults is None else faults.changing(unchanged)
-        )
-        with noting as answers:
-            for chunk in stimulus.chunks(0.5):
-                driver.insert(chunk)
-                answered = len(answers)
-                driver.process()
-                shown = driver.processor.get_buffer()  # its times are checked by the monitor
-                was_shown = was_shown or bool(shown.tokens)
-                if driver.tokens and shown.tokens:
-                    last_word, first = driver.tokens[-1], shown.tokens[0]
-                    is_same = first.text.strip() == last_word.text.strip()
-                    repeats.append(is_same and first.end <= last_word.end + EPS)
-                running = driver.text + shown.text
-                transcripts.append((running, len(answers)))
-                if len(answers) > answered and (last := text_of(answers[-1]).split()):
-                    complete.append(running.rstrip().endswith(last[-1]))
-                    if not complete[-1]:
-                        shorter = f"{running!r}, but the engine answered {' '.join(last)!r}"
-                assert "  " not in running, f"two spaces in the running transcript {running!r}"
-                if not truth.startswith(running.strip()):
-                    wrong = wrong or running
-        driver.finish()
-        wlk.require_tokens(driver.tokens, stimulus)
-        try:
-            check_spoken(wlk, stimulus, driver.tokens, "what was committed")
-        except AssertionError as error:
-            text = (
-                "the committed words are not those of the audio, so the hypothesis is not the fault"
-            )
-            raise NotApplicable(f"not judged: {text}") from error
-        for running, answered in transcripts:
-            _check_running(running, answers[:answered])
-        # Without answers, the engine's words are not known, and a guess could be its own.
-        if wlk.is_coded and wrong and answers:
-            spoken = {word.text.strip() for word in stimulus.words}
-            guessed = {word.text.strip() for answer in answers for word in answer} - spoken
-            assert guessed, f"{wrong!r}, expected {truth!r}, and the engine returned no other words"
-        assert 2 * sum(repeats) <= len(repeats), (
-            f"{sum(repeats)} of {len(repeats)} hypotheses begin with the last committed word "
-            "again: the same text, which ends no later than the committed word"
-        )
-        assert was_shown, "hypothesis is declared, but every hypothesis was empty"
-        assert 2 * sum(complete) >= len(complete), (
-            f"{complete.count(False)} of {len(complete)} running transcripts end before the "
-            f"engine's answer: {shorter}"
-        )
-
-    @rule(
-        "HYP-03",
-        "a flush commits the hypothesis but does not clear it",
-        "what was read is kept until more audio is decoded",
-    )
-    def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
-        """After a flush the hypothesis is empty."""
-        stimulus = wlk.speech(4, seed=3, tail=0.0)
-        for (name, flush), stops in product(flushes_of(wlk).items(), (False, True)):
-            driver = wlk.stream()
-            for chunk in stimulus.chunks(0.5):
-                driver.feed(chunk)
-                # Without more audio, a flush right after a step has nothing left to decode.
-                if driver.processor.get_buffer().tokens and stops:
-                    break
-            flush(driver)
-            shown = driver.processor.get_buffer()
-            assert not shown.tokens, f"after {name} the hypothesis is {shown.text!r}"
-            assert (shown.text, shown.start, shown.end) == ("", None, None)
-
-
 def _pairs(wlk: BackendUnderTest, stimulus: Stimulus, *, is_paused: bool) -> Sequence[ASRToken]:
     """Return the tokens of *stimulus*, perhaps with a pause between the words of each pair."""
     if not is_paused:
@@ -633,7 +494,8 @@ def _pairs(wlk: BackendUnderTest, stimulus: Stimulus, *, is_paused: bool) -> Seq
     return wlk.play(*parts, stimulus.audio[begin:]).tokens
 
 
-def _check_running(running: str, answers: Sequence[Sequence[Word]]) -> None:
+def check_running(running: str, answers: Sequence[Sequence[Word]]) -> None:
+    """Assert that an engine returned each word of a *running* transcript in its *answers*."""
     returned = [text_of(answer) for answer in answers]
     # An answer without a leading space may continue the last word of the one before.
     ends = tuple(text.split()[0] for text in returned if text and not text[0].isspace())
@@ -646,11 +508,3 @@ def _check_running(running: str, answers: Sequence[Sequence[Word]]) -> None:
             f"engine returned for this audio: {sorted(known)}; it was added, changed, or taken "
             "from the answer to another call"
         )
-
-
-def _check_pure(driver: StreamDriver, _chunk: object = None) -> None:
-    processor = driver.processor
-    before = processor.stats
-    shown = [processor.get_buffer() for _ in range(3)]
-    assert shown[0] == shown[1] == shown[2], f"get_buffer changes from {shown[0].text!r}"
-    assert processor.stats == before, "get_buffer did work"

@@ -388,3 +388,4 @@ def full(session: nox.Session) -> None:
     _run(session, *PROVE, "--", "--speech", "--long")
     for command in PROJECT["tool"]["wlk"]["benchmarks"]:
         _run(session, "python", *command.split())
+    real(session)  # last, because it is skipped where the weights cannot be installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 import traceback
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def _run(
 ) -> None:
     """Run *test*, and record what it wrote to standard output and which processes it left."""
     under_test.begin_rule()
-    processes, state = children(), process_state()
+    processes, state, directory = children(), process_state(), Path.cwd()
     with standard_output() as printed:
         try:
             needs_words = "G" not in declared.kinds and "F" not in declared.kinds
@@ -84,6 +85,7 @@ def _run(
     if changes := changed_state(state, process_state()):
         kept = f"a load or a call, perhaps one that failed, changed its process: {changes[0]}"
         under_test.violations.append(Violation("PKG-06", kept))
+        os.chdir(directory)  # so that other rules judge other faults
     under_test.started += [(child, declared) for child in children() - processes]
 
 

@@ -45,7 +45,7 @@ def process_state() -> dict[str, object]:
     """Return the state that all parts of a process share, by what it is called in a message."""
     root = logging.getLogger()
     state: dict[str, object] = {
-        "the working directory": str(Path.cwd()),
+        "the working directory": _working_directory(),
         "the level of the root logger": root.level,
         "the handlers of the root logger": [*root.handlers],
         "the level below which logging is disabled": logging.root.manager.disable,
@@ -68,6 +68,13 @@ def process_state() -> dict[str, object]:
         state["the default dtype of torch"] = torch.get_default_dtype()
         state["whether torch records gradients"] = torch.is_grad_enabled()
     return state
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "one that does not exist any more"
 
 
 def changed_state(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:

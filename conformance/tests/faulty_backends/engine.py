@@ -20,6 +20,7 @@ from wlk_core.plugins import (
     LocalAgreementRecognizer,
     ModelNotFoundError,
     Step,
+    WorkCounters,
 )
 from wlk_core.standard_options import KEYTERMS, PROMPT, TICK_SECONDS
 
@@ -218,6 +219,21 @@ class FlushDropsUnconfirmedWord(Matcher):
     recognizer = _HastyFlush
 
 
+class _ClaimsTail(LocalAgreementRecognizer):
+    def prepare_flush(self):
+        processed, self._processed = self._processed, self._audio.end
+        self._decode_window(self._audio.end, is_last=True)
+        self._processed = processed
+        return super().prepare_flush()
+
+
+@by_tests("ERR-02", spec=MATCHER)
+class PreparedFlushClaimsTail(Matcher):
+    """Takes the end of an utterance for decoded if the engine fails while a flush is prepared."""
+
+    recognizer = _ClaimsTail
+
+
 class _ForgetfulUtterance(LocalAgreementRecognizer):
     def start_utterance(self, committed_text):
         super().start_utterance(committed_text)
@@ -247,6 +263,23 @@ class LeavesPromptOutBesideKeyterms(Matcher):
     def prompt(self, options):
         """Return one of the two."""
         return options["keyterms"] or options["prompt"] or ""
+
+
+@by_tests("PKG-04", spec=TERMED)
+class UtteranceForgetsKeyterms(Matcher):
+    """Puts the keyterms into the prompt, which what was said replaces after a pause."""
+
+    declared = TERMED
+
+    def __call__(self, audio, *, prompt, language):
+        """Count the prompt."""
+        answer = super().__call__(audio, prompt=prompt, language=language)
+        work = WorkCounters(decoder_positions=len(prompt.split()))
+        return attrs.evolve(answer, work=answer.work + work)
+
+    def prompt(self, options):
+        """Return both."""
+        return " ".join(filter(None, (options["keyterms"], options["prompt"])))
 
 
 class _Thrifty(LocalAgreementRecognizer):

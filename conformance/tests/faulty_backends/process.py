@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+from pathlib import Path
 import random
 import signal
 import socket
@@ -133,3 +134,15 @@ def returns_open_backend(model):
     if not _open or _open[0]._engine is None:
         _open[:] = [backend]
     return _open[0]
+
+
+@by_tests("PKG-06", on="load")
+def stays_where_a_load_failed(model):
+    """Loads a model from its folder, and stays there if that fails."""
+    if not Path(model).is_dir():
+        return load(SCRIPTED_SPEC, model)
+    before = Path.cwd()
+    os.chdir(model)
+    backend = load(SCRIPTED_SPEC, model)
+    os.chdir(before)
+    return backend

@@ -324,3 +324,11 @@ def keeps_prompts(backend, arguments):
     """Keeps what it prepared for each prompt."""
     backend.marks[arguments.pop("prompt", None)] = bytes(10_000)
     return arguments
+
+
+@by_tests("RES-01", on="taken", spec={"options": (*SCRIPTED_SPEC.options, PROMPT)})
+def keeps_words_of_prompts(backend, arguments):
+    """Keeps the words of each prompt."""
+    prompt = arguments.pop("prompt", None) or ""
+    backend.marks[prompt] = prompt.split()
+    return arguments

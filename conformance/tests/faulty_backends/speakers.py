@@ -169,6 +169,19 @@ class DropsLanguageAtSilence(AfterLongSilence):
         return spoken_in(emission, None) if self.has_changed else emission
 
 
+@by_tests("LANG-01")
+class ForgetsLanguageAfterNoise(FaultyStream):
+    """Reports English, whatever language is forced, after an utterance without words."""
+
+    has_words = True
+
+    def changed(self, emission, call):
+        self.has_words = self.has_words or bool(emission.committed)
+        if call == "start_silence":
+            self.is_due, self.has_words = self.is_due or not self.has_words, False
+        return spoken_in(emission, "en") if self.is_due and self.language else emission
+
+
 @alone("LANG-01")
 def reports_language_name(stream, emission, call):
     """Reports a detected language by its name instead of its code."""

@@ -99,17 +99,21 @@ class KeepsThresholdOverReset(Matcher):
 
 
 class DriftingStream(FaultyStream):
-    """A stream whose words are 0.15 s earlier for every 20 s that an utterance has lasted."""
+    """A stream whose words are *lost* seconds earlier for every 20 s of an utterance."""
 
     origin = 0.0
+    lost = 0.15
 
     def changed(self, emission, call):
         """Report no time as stable, so that no other rule is broken."""
         begin = self.origin
         if call != "process_iter":
             self.origin = end_of(self)
-        words = each(emission, lambda token: _earlier(token, 0.15 * ((token.start - begin) // 20)))
-        return attrs.evolve(words, stable_up_to=0.0)
+
+        def moved(token):
+            return _earlier(token, self.lost * ((token.start - begin) // 20))
+
+        return attrs.evolve(each(emission, moved), stable_up_to=0.0)
 
 
 def _earlier(token, seconds):
@@ -122,6 +126,19 @@ class LosesFramesAtContextLimit(Matcher):
     """Loses 0.15 s of its clock every 20 s; its spec does not say which words it knows."""
 
     stream = DriftingStream
+
+
+class LosingTrackStream(DriftingStream):
+    """A stream whose words are far earlier, so that each is near where another was spoken."""
+
+    lost = 0.85
+
+
+@by_tests("LIFE-08", spec={**MATCHER, "digit_models": ()})
+class LosesTrackAtContextLimit(Matcher):
+    """Loses 0.85 s of its clock every 20 s; its spec does not say which words it knows."""
+
+    stream = LosingTrackStream
 
 
 @by_tests("QUAL-04")
@@ -154,3 +171,21 @@ class TimesOfAnotherTick(MovingStream):
     def shift(self):
         """Only with a tick of its own."""
         return 0.0 if self.tick in (None, 1.0) else 0.2
+
+
+@by_tests("TIME-05")
+class LeavesZerosOutWithAnotherPolicy(FaultyStream):
+    """Reports words too early by the zeros before its audio, with a policy of its own."""
+
+    zeros = 0
+
+    def received(self, audio):
+        if not self.words and not np.any(audio):
+            self.zeros += len(audio)
+        return audio
+
+    def changed(self, emission, call):
+        """Report no time as stable, so that no other rule is broken."""
+        seconds = self.zeros / 16_000 if self.policy == "alignatt" else 0.0
+        words = each(emission, lambda token: _earlier(token, seconds))
+        return attrs.evolve(words, stable_up_to=0.0)

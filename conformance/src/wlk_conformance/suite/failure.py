@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_same
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 RETRIES = 3  # failed retries after which a stream is broken
 MOST_CALLS = 4 * (RETRIES + 1)  # some may not call the engine, because no step is due yet
+FLUSH_CALLS = (1, 2, 3)  # numbers of the engine calls of a flush that fail
+PAIRS = 4  # of neighbouring words
 BRIEF_SAMPLES = 5600  # 0.35 s: quiet and the beginning of a word
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each in some stream
 #: FAULTS spread over four streams, because four in a row break a stream.
@@ -45,6 +47,7 @@ class FailureRules:
         "except Exception: return []",
         "an error after text is dropped",
         "an error for audio that is short or quiet is taken for the answer that it has no words",
+        "an error of the last call of a flush is taken for the end of its answer",
         kinds="F",
     )
     def test_an_engine_error_is_raised(self, wlk: BackendUnderTest) -> None:
@@ -65,6 +68,15 @@ class FailureRules:
                     _error_of(partial(call, driver))
                 # The monitor of every stream checks the error of this call, or of the next one.
                 _error_of(driver.finish)
+        first, rest = stimulus.cut(stimulus.seconds / 2)
+        for is_after, number, flush in product((False, True), FLUSH_CALLS, acts[1:]):
+            driver = wlk.stream()
+            driver.feed(first)
+            driver.drain()
+            driver.insert(rest)
+            with faults.failing((number,), after=is_after):
+                _error_of(partial(flush, driver))
+            _error_of(driver.finish)
         stimulus = wlk.speech(24, seed=19)
         for calls in SPACED_FAULTS:
             driver = wlk.stream(stimulus.audio)  # all at once, so that a call runs several steps
@@ -79,10 +91,15 @@ class FailureRules:
         """If the network fails, a backend that uses it raises; any other is unaffected."""
         stimulus = wlk.speech(4, seed=3)
         wlk.solo(stimulus)
-        driver = wlk.stream(stimulus.audio)
-        with network_blocked(is_lost=True) as attempts:
-            error = _error_of(driver.finish)
-        assert error is not None or not attempts, f"finish hid a lost connection ({attempts[0]})"
+        first, rest = stimulus.cut(stimulus.seconds / 2)
+        for is_connected in (False, True):
+            driver = wlk.stream(first)
+            if is_connected:
+                driver.drain()
+            driver.insert(rest)
+            with network_blocked(is_lost=True) as attempts:
+                error = _error_of(driver.finish)
+            assert error or not attempts, f"finish hid a lost connection ({attempts[0]})"
 
     @rule(
         "ERR-02",
@@ -202,17 +219,22 @@ class FailureRules:
     def test_a_failed_preparation_loses_nothing(self, wlk: BackendUnderTest) -> None:
         """If the engine fails while a flush is prepared, the flush returns every word."""
         stimulus = wlk.speech(6, seed=5)
-        first, rest = stimulus.cut(stimulus.words[-2].start)
-        plain, raised = wlk.stream(first), wlk.faults.raised
-        for is_after, calls in product((False, True), ((1,), (1, 2))):
-            plain.reset()
+        audio, plain, raised = stimulus.audio, wlk.stream(), wlk.faults.raised
+        scenes = [(audio, audio[:0])]  # what a tick has passed, and a word that ends between two
+        for before, word in list(pairwise(stimulus.words))[-PAIRS:]:
+            first = stimulus.cut(before.end)[0]
+            scenes.append((first, stimulus.cut(word.end)[0][len(first) :]))
+        faults = product((False, True), ((1,), (1, 2)))
+        for (decoded, pending), (is_after, calls) in product(scenes, faults):
             driver = wlk.stream()
             prepare = getattr(driver.processor, "prepare_flush", None)
             if not callable(prepare):
                 raise NotApplicable("its streams prepare no flush", "not declared")
+            plain.reset()
             for each in (plain, driver):
-                each.feed(first)
-                each.insert(rest)
+                each.feed(decoded)
+                each.drain()
+                each.insert(pending)
                 each.drain()
             with wlk.faults.failing(calls, after=is_after), suppress(BackendError):
                 prepare()

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wlk_conformance.calls import NO_WAIT
-from wlk_conformance.compare import EXPLAINED, check_clock, check_same, check_times, check_words
+from wlk_conformance.compare import (
+    EXPLAINED,
+    align,
+    check_clock,
+    check_same,
+    check_times,
+    check_words,
+)
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import memory_traced, open_files, remaining_threads
 from wlk_conformance.stalls import timed
@@ -218,7 +225,7 @@ class LifeRules:
         """A stream that was opened with another policy or option keeps it over a reset."""
         if not wlk.variants:
             raise NotApplicable("there are no other policies and options to try", "not declared")
-        for name, driver, stimulus in variant_streams(wlk, 4, seed=3, tail=0.0):
+        for name, driver, stimulus in variant_streams(wlk, 8, seed=3, tail=0.0):
             runs = []
             for _ in range(2):
                 driver.feed(stimulus.audio)
@@ -287,14 +294,16 @@ class LifeRules:
         """After minutes without a pause, words start when the same ones do after a pause."""
         paused, spoken = rounds(wlk, "pauses"), rounds(wlk, "speech")
         wlk.require_tokens(paused.tokens)
-        usual = np.array(paused.starts()[-1])
+        usual = paused.words()[-1]
         limit = max(wlk.bounds.get("word_start_bias", 0.0), SHIFT)
         judged = 0
-        for number, starts in enumerate(spoken.starts()):
-            if min(len(starts), len(usual)) < FEW_WORDS:
+        for number, words in enumerate(spoken.words()):
+            # By their texts, because a word may be nearer to its neighbour than to itself.
+            same = align([word for word, _ in usual], [word for word, _ in words])
+            if len(same) < FEW_WORDS:
                 continue
             judged += 1
-            off = np.array([start - usual[np.abs(usual - start).argmin()] for start in starts])
+            off = np.array([words[at][1] - usual[of][1] for of, at in same])
             offset = float(np.median(off))
             # A model may also return other words, whose starts are not off by the same time.
             is_shift = float(np.median(np.abs(off - offset))) <= EXPLAINED * abs(offset)

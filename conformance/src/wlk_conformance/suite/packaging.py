@@ -190,7 +190,7 @@ class PackagingRules:
             raise NotApplicable("there are no other policies and options to try", "not declared")
         for name, new_stream, stimulus in variant_streams(wlk, 4, seed=3):
             option = name.partition("=")[0]
-            if option in FREE_TEXTS:
+            if option == "prompt":
                 continue  # text before the audio, which what was said since may replace
             arguments = wlk.variants[name]
             usual = {key: value for key, value in arguments.items() if key != option}

@@ -41,6 +41,7 @@ SLOW_PAUSE_LEAK = 1536  # the same where each engine call leaves some in pools t
 LEFT = 1300  # bytes that a reset, a turn or a stream may leave; real engines leave up to 1000
 READS = 100  # at once
 FILLING = 5  # times as many calls until a bounded cache must be full
+OWN_WORDS = 45  # in the texts of a stream, which a prompt has room for
 LOOKS = (5.0, 7.0)  # seconds of speech that are older than max_delay when a stream is read
 DETOKENISED = 9  # ids detokenised at most for each id that the model emitted
 
@@ -185,9 +186,8 @@ class ResourceRules:
         numbers = count(100)
 
         def stream_with_its_own_texts() -> Iterator[None]:
-            text = " ".join(DIGIT_WORDS[int(digit)].strip() for digit in str(next(numbers)))
+            own = dict.fromkeys(texts, _spelled(next(numbers)))
             with suppress(OptionError):  # not every model of a backend takes them
-                own = dict.fromkeys(texts, text)
                 wlk.backend.create_processor(**wlk.stream_options, **own).close()
             yield
 
@@ -305,6 +305,12 @@ class ResourceRules:
         assert ratio <= DETOKENISED, (
             f"{ratio:.1f} ids were detokenised per id emitted, {DETOKENISED} allowed"
         )
+
+
+def _spelled(number: int) -> str:
+    """Return about OWN_WORDS digits as words, which repeat those of *number*."""
+    digits = str(number) * (OWN_WORDS // 3)
+    return " ".join(DIGIT_WORDS[int(digit)].strip() for digit in digits)
 
 
 def _step(stream: OnlineProcessor, audio: NDArray[np.float32]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 import numpy as np
 
-from wlk_conformance.compare import check_times, check_words
+from wlk_conformance.compare import check_times, check_words, timed_words
 from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.stimuli import white_noise
 from wlk_conformance.testing import CELL_SECONDS, partition
@@ -47,13 +47,13 @@ class Rounds:
     calls: list[int]  #: the engine calls of each round, empty if they cannot be counted
     tokens: Sequence[ASRToken]  #: all that was committed
 
-    def starts(self) -> list[list[float]]:
-        """Return when the words of each round start, in seconds from the start of the round."""
-        starts: list[list[float]] = [[] for _ in self.begins]
-        for token in self.tokens:
-            number = bisect_right(self.begins, token.start) - 1
-            starts[number].append(token.start - self.begins[number])
-        return starts
+    def words(self) -> list[list[tuple[str, float]]]:
+        """Return the words of each round, and when they start in it; see `timed_words`."""
+        words: list[list[tuple[str, float]]] = [[] for _ in self.begins]
+        for word, start in timed_words(self.tokens):
+            number = bisect_right(self.begins, start) - 1
+            words[number].append((word, start - self.begins[number]))
+        return words
 
 
 def rounds(wlk: BackendUnderTest, kind: Loop) -> Rounds:

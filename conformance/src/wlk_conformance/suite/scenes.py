@@ -283,7 +283,7 @@ def unusual_clips(wlk: BackendUnderTest) -> dict[str, list[Stimulus]]:
     clips = {
         "with hardly a pause": [speech(WORDS, seed=29, gap=CONNECTED[wlk.is_coded])],
         "in threes, with seconds of zeros between": [
-            speech(WORDS, seed=30, gap=(1.8, 2.6), burst=3).with_zeros()
+            speech(WORDS, seed=30, gap=(1.8, 2.6), burst=3, lead=2.0).with_zeros()
         ],
         "each alone in its stream, without silence around it": lone,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from itertools import chain
 from statistics import mean, median
 from typing import TYPE_CHECKING
@@ -16,8 +17,9 @@ from wlk_conformance.compare import (
 )
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.scenes import check_alone, known_clips, unusual_clips, varied
+from wlk_conformance.suite.scenes import WORDS, check_alone, known_clips, unusual_clips, varied
 from wlk_conformance.testing import CELL_SECONDS
+from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken
     from wlk_core.streaming import Word
 
+    _Clip = tuple[Stimulus, tuple[ASRToken, ...]]  # and what was recognised
     _Run = tuple[Sequence[Word], Sequence[ASRToken]]  # what was spoken, and what was recognised
 
 PAUSE = 7.0  # seconds between clips of one stream
@@ -179,7 +182,7 @@ def _conversation(wlk: BackendUnderTest) -> StreamDriver:
 def _check_variants(wlk: BackendUnderTest) -> None:
     """Assert that starts are about right with each policy, and with other values of options."""
     limit = max(wlk.bounds.get("word_start_median", 0.0), VARIANT_ERROR)
-    for name, (stimulus, tokens) in varied(wlk).items():
+    for name, (stimulus, tokens) in (varied(wlk) | _among_zeros(wlk)).items():
         spoken, starts = recognised_starts(stimulus.words, tokens)
         off = [abs(start - word[0]) for word, start in zip(spoken, starts, strict=True)]
         pattern = start_pattern(spoken, starts)
@@ -190,6 +193,18 @@ def _check_variants(wlk: BackendUnderTest) -> None:
                 f"with {name}, word starts have a median error of {median(errors):.3f} s{part}"
                 + (pattern and f"; {pattern}")
             )
+
+
+def _among_zeros(wlk: BackendUnderTest) -> dict[str, _Clip]:
+    """Return words with seconds of zeros before them and between them, with each policy."""
+    runs = {}
+    for arguments in wlk.policy_variants:
+        with suppress(OptionError):  # not every model has every policy of its backend
+            clip = wlk.speech_for(arguments, WORDS, seed=30, gap=(1.8, 2.6), burst=3, lead=LEADS[1])
+            stimulus = wlk.log_stimulus(clip.with_zeros())
+            tokens = wlk.run(stimulus, **arguments).tokens
+            runs[f"policy={arguments['policy']} and zeros between the words"] = stimulus, tokens
+    return runs
 
 
 def _alone(wlk: BackendUnderTest, clips: Iterable[Stimulus]) -> Iterator[_Run]:

@@ -128,7 +128,8 @@ def slow(session: nox.Session) -> None:
     """Run the tests marked slow."""
     # worksteal: one test installs packages for more than a minute.  Three workers, because many
     # tests wait: for a slow engine, a process or a package.
-    _run(session, *PYTEST, *MOST, "-n", "3", "--dist", "worksteal", "-m", "slow", *TESTS)
+    options = ("-n", "3", "--dist", "worksteal", "--durations=20")
+    _run(session, *PYTEST, *MOST, *options, "-m", "slow", *TESTS)
 
 
 REPORTS = ".nox/.cache/compliance"  # reports of proofs, from which docs/compliance.md is written
@@ -384,6 +385,7 @@ def full(session: nox.Session) -> None:
     """Run what takes too long for CI: hour-long streams, a million generated inputs, benchmarks."""
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, *PYTEST, *PATIENT, "tests")
+    _run(session, *PYTEST, "-n", "2", *PATIENT, "conformance/tests/test_catalogue.py")
     _add_korean(session, is_needed=False)
     _run(session, *PROVE, "--", "--speech", "--long")
     for command in PROJECT["tool"]["wlk"]["benchmarks"]:

@@ -24,6 +24,8 @@ from wlk_conformance.sessions import monitor, play
 from wlk_conformance.suite import BackendConformance, life_cycle, scenes, text
 
 TESTS = Path(__file__).parent
+IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
+SEEDS = (0, 1, 2) if IS_FULL else (0,)
 
 
 @pytest.fixture(autouse=True)
@@ -62,13 +64,18 @@ def _restored(monkeypatch):
     gc.enable()
 
 
-def listed(detector):
-    """Return the faults that *detector* detects, as parameters."""
-    return [pytest.param(case, id=f"{case.rule}-{case.name}") for case in faulty_cases(detector)]
+def as_parameters(cases):
+    """Return faults as parameters."""
+    return [pytest.param(case, id=f"{case.rule}-{case.name}") for case in cases]
+
+
+ALONE = faulty_cases("its rule alone")
+#: One for each rule, which runs the whole suite on it; of the others, the tests of their rules run.
+FIRST = ALONE if IS_FULL else tuple({case.rule: case for case in reversed(ALONE)}.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", listed("its rule alone"))
+@pytest.mark.parametrize("fault", as_parameters(FIRST))
 def test_a_faulty_backend_is_detected_by_its_rule_alone(fault, monkeypatch):
     """The suite fails a faulty backend by the rule that it breaks and by no other."""
     if fault.rule != "COM-04":  # seconds that are really waited
@@ -79,15 +86,17 @@ def test_a_faulty_backend_is_detected_by_its_rule_alone(fault, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", listed("tests"))
+@pytest.mark.parametrize(
+    "fault", as_parameters([*faulty_cases("tests"), *(case for case in ALONE if case not in FIRST)])
+)
 def test_a_fault_is_detected_by_the_tests_of_its_rule(fault):
     """A test of the rule fails, or the monitor of its streams reports the rule."""
     assert fault.is_detected_by_tests()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", listed("sessions"))
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("fault", as_parameters(faulty_cases("sessions")))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_fault_is_detected_in_sessions(fault, seed):
     """Sessions drawn from any seed break the rule."""
     assert fault.is_detected_in_sessions(seed)

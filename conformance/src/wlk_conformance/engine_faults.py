@@ -25,12 +25,13 @@ class EngineFault(RuntimeError):  # noqa: N818 -- a test requested it
 
 
 # Used in turn, by the number of the call, because a wrapper may catch only the errors of its client
-# library: for a server that does not answer, is gone, or sends what cannot be parsed.
+# library: for a server that does not answer, is gone, sends what cannot be parsed, or leaves out
+# what is looked up.
 KINDS = (
     EngineFault,
     *(
         type(f"{kind.__name__}Fault", (EngineFault, kind), {})
-        for kind in (TimeoutError, ConnectionError, ValueError)
+        for kind in (TimeoutError, ConnectionError, ValueError, IndexError, KeyError)
     ),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import importlib
 import os
 from pathlib import Path
 import traceback
@@ -68,6 +70,9 @@ def _run(
 ) -> None:
     """Run *test*, and record what it wrote to standard output and which processes it left."""
     under_test.begin_rule()
+    if "torch" in under_test.spec.requires:  # so that what a first load sets is seen
+        with suppress(ImportError):
+            importlib.import_module("torch")
     processes, state, directory = children(), process_state(), Path.cwd()
     with standard_output() as printed:
         try:

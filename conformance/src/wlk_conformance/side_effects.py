@@ -9,6 +9,7 @@ import locale
 import logging
 import os
 from pathlib import Path
+import pickle
 import random
 import signal
 import socket
@@ -67,6 +68,8 @@ def process_state() -> dict[str, object]:
         state["the number of threads of torch"] = torch.get_num_threads()
         state["the default dtype of torch"] = torch.get_default_dtype()
         state["whether torch records gradients"] = torch.is_grad_enabled()
+        state["the default device of torch"] = str(torch.get_default_device())
+        state["how precisely torch multiplies"] = torch.get_float32_matmul_precision()
     return state
 
 
@@ -109,18 +112,21 @@ def seeded_by(call: Callable[[], object]) -> list[str]:
     Drawing numbers is allowed, seeding is not, because the program draws from the same generators.
     A generator was seeded if it ends in the same state whatever state it began in.
     """
-    saved = {name: save() for name, (_, save, _) in GENERATORS.items()}
-    ends: list[dict[str, str]] = []
+    generators = dict(GENERATORS)
+    if (torch := sys.modules.get("torch")) is not None:
+        generators["torch"] = (torch.manual_seed, torch.get_rng_state, torch.set_rng_state)
+    saved = {name: save() for name, (_, save, _) in generators.items()}
+    ends: list[dict[str, bytes]] = []
     try:
         for number in (1, 2):
-            for seed, _, _ in GENERATORS.values():
+            for seed, _, _ in generators.values():
                 seed(number)
             call()
-            ends.append({name: repr(save()) for name, (_, save, _) in GENERATORS.items()})
+            ends.append({name: pickle.dumps(save()) for name, (_, save, _) in generators.items()})
     finally:
-        for name, (_, _, restore) in GENERATORS.items():
+        for name, (_, _, restore) in generators.items():
             restore(saved[name])
-    return [name for name in GENERATORS if ends[0][name] == ends[1][name]]
+    return [name for name in generators if ends[0][name] == ends[1][name]]
 
 
 @contextmanager

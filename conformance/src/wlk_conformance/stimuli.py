@@ -278,6 +278,7 @@ def bad_audio(samples: int = 1600) -> dict[str, Any]:
         "a list": good.tolist(),
         "bytes": good.tobytes(),
         "samples of 1e30": np.full_like(good, 1e30),
+        "samples of -1e30": np.full_like(good, -1e30),
         "integers that were not scaled": (np.arange(samples) % 2000 - 1000).astype(np.float32),
     }
 

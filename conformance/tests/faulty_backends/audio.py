@@ -532,3 +532,34 @@ class CountsCatchUps(FaultyStream):
         self.begun -= 1
         if not self.begun:
             self.stream.end_catch_up()
+
+
+@by_tests("IN-04")
+class JoinsAllAudioAtInsert(FaultyStream):
+    """Joins all audio that waits for a step at each insert."""
+
+    waiting = np.zeros(0, dtype=np.float32)
+
+    def received(self, audio):
+        if isinstance(audio, np.ndarray) and audio.dtype == np.float32 and audio.ndim == 1:
+            self.waiting = np.concatenate([self.waiting, audio])
+        return audio
+
+    def made(self, call, make):
+        self.waiting = self.waiting[:0].copy()
+        return super().made(call, make)
+
+
+@by_tests("IN-05")
+class LosesChunksOfFullQueue(FaultyStream):
+    """Takes zeros for the chunks that come while a thousand wait for a step."""
+
+    waiting = 0
+
+    def received(self, audio):
+        self.waiting += 1
+        return np.zeros_like(audio) if self.waiting > 1000 else audio
+
+    def made(self, call, make):
+        self.waiting = 0
+        return super().made(call, make)

@@ -7,7 +7,9 @@ import sys
 import threading
 from time import sleep
 
-from faulty_backends.base import FaultyStream, alone, by_tests, edit, in_sessions
+import numpy as np
+
+from faulty_backends.base import FaultyBackend, FaultyStream, alone, by_tests, edit, in_sessions
 from wlk_conformance.sessions import monitor
 
 
@@ -138,3 +140,36 @@ def leaves_child_of_silence(stream):
         command = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
         os.posix_spawn(sys.executable, command, os.environ)
     return FaultyStream.start_silence(stream)
+
+
+@by_tests("LIFE-10")
+class BackendLeavesThread(FaultyBackend):
+    """Starts a thread when it is loaded, which its close does not end."""
+
+    def __init__(self):
+        super().__init__()
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+@by_tests("LIFE-10")
+class BackendLeavesFile(FaultyBackend):
+    """Opens a file when it is loaded, which its close does not close."""
+
+    def __init__(self):
+        super().__init__()
+        os.open(os.devnull, os.O_RDONLY)
+
+
+@by_tests("LIFE-10")
+class ClosedStreamKeepsAudio(FaultyStream):
+    """Keeps its last audio when a failed call leaves it and it is closed, and counts none."""
+
+    kept = ()
+
+    def received(self, audio):
+        self.audio = np.array(audio)
+        return audio
+
+    def failed(self, error, call):
+        self.kept = self.audio
+        raise error

@@ -483,3 +483,86 @@ class TakesEndOfConnectionForEndOfAnswer(FaultyStream):
         if call == "process_iter" or not self.words or is_broken(error):
             raise error
         return Emission((), self.stream.stats.audio_seconds, 0.0)
+
+
+class UnrepeatedStream(LosingStream):
+    """A stream that loses the next word if a call of *failing* failed and *next_call* follows."""
+
+    failing = "process_iter"
+    next_call = ()
+    has_failed = False
+
+    def failed(self, error, call):
+        self.has_failed = call == self.failing
+        raise error
+
+    def changed(self, emission, call):
+        self.is_due = self.is_due or (self.has_failed and call in self.next_call)
+        self.has_failed = False
+        return super().changed(emission, call)
+
+
+@by_tests("ERR-02")
+class FlushSkipsFailedStep(UnrepeatedStream):
+    """Loses a word if a flush follows a failed step."""
+
+    next_call = ("start_silence",)
+
+
+@by_tests("ERR-02")
+class ChunkReplacesFailedStep(UnrepeatedStream):
+    """Loses a word if audio follows a failed step."""
+
+    def received(self, audio):
+        self.is_due = self.is_due or self.has_failed
+        return audio
+
+
+@by_tests("ERR-02")
+class SilenceEndsFailedFlush(UnrepeatedStream):
+    """Loses a word if a silence ends whose beginning failed."""
+
+    failing = "start_silence"
+
+    def waited(self, seconds):
+        self.is_due = self.is_due or self.has_failed
+        return seconds
+
+
+@by_tests("ERR-02")
+class HypothesisVanishesAtFailure(FaultyStream):
+    """Shows no hypothesis between a failed call and the next one that succeeds."""
+
+    has_failed = False
+
+    def failed(self, error, call):
+        self.has_failed = True
+        raise error
+
+    def changed(self, emission, call):
+        self.has_failed = False
+        return emission
+
+    def shown(self, tokens):
+        return () if self.has_failed else tokens
+
+
+@by_tests("ERR-01")
+class TakesLookupErrorForNoWords(FaultyBackend):
+    """Takes a KeyError or IndexError of its engine for an answer without words."""
+
+    def __init__(self):
+        super().__init__()
+        self._open_stream = self.opened
+
+    def opened(self, engine, config, calls):
+        """Decode with a function that hides such errors."""
+        call = calls.wrap(engine.transcribe)
+
+        def transcribe(audio, **arguments):
+            try:
+                return call(audio, **arguments)
+            except LookupError:
+                return Hypothesis()
+
+        return partial(LocalAgreementRecognizer, transcribe, language=config.language)

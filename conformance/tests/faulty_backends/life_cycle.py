@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import attrs
 import numpy as np
 
@@ -430,3 +432,30 @@ class ResetForgetsTick(ReopeningStream):
 
     def tick_after_reset(self):
         return None
+
+
+@by_tests("LIFE-09")
+class HidesFailureOfOnlyWarmup(FaultyBackend):
+    """Warms up once, and hides that it failed."""
+
+    is_warm = False
+
+    def warmup(self):
+        if not self.is_warm:
+            self.is_warm = True
+            with suppress(EngineFault):
+                super().warmup()
+
+
+@by_tests("LIFE-09", on="warmup")
+def hides_failure_of_second_input(backend):
+    """Warms up with two inputs, and hides that the second one failed."""
+    FaultyBackend.warmup(backend)
+    with suppress(EngineFault):
+        FaultyBackend.warmup(backend)
+
+
+@by_tests("LIFE-07", on="process_iter")
+def takes_one_step_with_another_policy(stream, is_last=False):
+    """Does not flush at `process_iter(is_last=True)` with its second policy."""
+    return FaultyStream.process_iter(stream, is_last and stream.policy != "alignatt")

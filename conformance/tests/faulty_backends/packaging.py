@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import math
 import socket
 
-from faulty_backends.base import FaultyStream, alone, by_tests, each, edit, in_sessions
+from faulty_backends.base import (
+    FaultyBackend,
+    FaultyStream,
+    alone,
+    by_tests,
+    each,
+    edit,
+    in_sessions,
+)
 from faulty_backends.plugins import FRAMED
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load
@@ -13,6 +23,7 @@ from wlk_core.options import Option
 from wlk_core.standard_options import PROMPT
 
 DRAFTS = Option(name="drafts", scope="stream", type=bool, default=False, help="draft words")
+THREADS = Option(name="threads", scope="backend", type=int, default=1, minimum=1, help="threads")
 
 FEW = frozenset({"hypothesis", "word-times", "speaker-turns"})
 
@@ -172,3 +183,47 @@ def prints_at_fourth_flush(stream, emission, call):
     if stream.flushes == 4 and call != "process_iter":
         print("the cache is full")
     return emission
+
+
+@by_tests("PKG-03")
+class FetchesAtFirstStream(FaultyBackend):
+    """Asks the network for its voice detector when its first stream is opened."""
+
+    is_asked = False
+
+    def taken(self, arguments):
+        """Ask, and go on without it."""
+        if not self.is_asked:
+            self.is_asked = True
+            with suppress(OSError):
+                socket.getaddrinfo("localhost", 80)
+        return arguments
+
+
+@by_tests("PKG-04", on="taken")
+def takes_two_letters_of_language(backend, arguments):
+    """Takes the first two letters of a language for its code."""
+    language = arguments.get("language") or ""
+    return {**arguments, "language": language[:2]} if len(language) > 2 else arguments
+
+
+@by_tests("PKG-04", on="taken")
+def takes_auto_for_no_language(backend, arguments):
+    """Detects the language if it is `auto`, which is not declared."""
+    return {**arguments, "language": None} if arguments.get("language") == "auto" else arguments
+
+
+@by_tests("PKG-04", on="taken")
+def takes_nan_for_the_default(backend, arguments):
+    """Uses the default tick if it is NaN."""
+    tick = arguments.get("tick_seconds")
+    if isinstance(tick, float) and math.isnan(tick):
+        del arguments["tick_seconds"]
+    return arguments
+
+
+@by_tests("PKG-04", on="taken", spec={"options": (*SCRIPTED_SPEC.options, THREADS)})
+def ignores_option_of_backend_at_stream(backend, arguments):
+    """Ignores an option of the backend that is given to a stream."""
+    arguments.pop("threads", None)
+    return arguments

@@ -146,3 +146,11 @@ def stays_where_a_load_failed(model):
     backend = load(SCRIPTED_SPEC, model)
     os.chdir(before)
     return backend
+
+
+@by_tests("PKG-06")
+def seeds_with_another_policy(stream, emission, call):
+    """Seeds the global generator of numpy at each step with its second policy."""
+    if stream.policy == "alignatt":
+        np.random.seed(0)  # noqa: NPY002 -- what a plugin may do
+    return emission

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 
 from faulty_backends.base import FaultyBackend, FaultyStream, alone, by_tests, edit, in_sessions
 from wlk_conformance.scripted import SCRIPTED_SPEC
-from wlk_core.errors import OptionError
+from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.standard_options import PROMPT
 
 
@@ -332,3 +333,88 @@ def keeps_words_of_prompts(backend, arguments):
     prompt = arguments.pop("prompt", None) or ""
     backend.marks[prompt] = prompt.split()
     return arguments
+
+
+class KeepingStream(FaultyStream):
+    """A stream that keeps what is appended to `kept`, and counts none of it."""
+
+    lasting = (*FaultyStream.lasting, "kept")
+
+    def __init__(self, *args, **chosen):
+        super().__init__(*args, **chosen)
+        self.kept = []
+
+
+@by_tests("RES-01")
+class KeepsCommittedTokens(KeepingStream):
+    """Keeps every committed token."""
+
+    def changed(self, emission, call):
+        self.kept += emission.committed
+        return emission
+
+
+@by_tests("RES-01")
+class KeepsAudioWithAnotherPolicy(KeepingStream):
+    """Keeps all audio with its second policy."""
+
+    def received(self, audio):
+        self.kept += [np.array(audio)] if self.policy == "alignatt" else []
+        return audio
+
+
+@by_tests("RES-01")
+class KeepsPreparedFlushes(KeepingStream):
+    """Keeps what it prepared for each flush."""
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.kept.append(bytes(30_000))
+
+
+@by_tests("RES-01")
+class KeepsRefusedChunks(KeepingStream):
+    """Keeps each chunk that it refused, to write it to a log."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        try:
+            super().insert_audio_chunk(audio, end_time)
+        except AudioFormatError:
+            self.kept.append(np.array(audio))
+            raise
+
+
+@by_tests("RES-01")
+class KeepsUnfinishedStreams(FaultyStream):
+    """Leaves what it keeps on its backend unless it was finished."""
+
+    def begin(self):
+        self.backend.marks[self.number] = bytes(8192)
+
+    def finish(self):
+        self.backend.marks.pop(self.number, None)
+        return super().finish()
+
+
+@by_tests("RES-01", on="warmup")
+def keeps_buffers_of_warmups(backend):
+    """Keeps the buffers of each warmup."""
+    FaultyBackend.warmup(backend)
+    backend.marks.setdefault("buffers", []).append(bytes(100_000))
+
+
+@by_tests("RES-03")
+class ShowsNothingWithAnotherPolicy(FaultyStream):
+    """Commits and shows nothing before a flush with its second policy."""
+
+    kept = ()
+
+    def changed(self, emission, call):
+        if self.policy != "alignatt":
+            return emission
+        words = (*self.kept, *emission.committed)
+        self.kept = words if call == "process_iter" else ()
+        return edit(emission, committed=() if self.kept else words, stable_up_to=0.0)
+
+    def shown(self, tokens):
+        return () if self.policy == "alignatt" else tokens

@@ -560,3 +560,50 @@ class ResetTakesTickOfNewestStream(ReopeningStream):
 
     def tick_after_reset(self):
         return self.backend.marks["tick"]
+
+
+@by_tests("ISO-04")
+class KeepsModeOfFailedStep(FaultyStream):
+    """Leaves its backend in another mode after a failed step, until a call succeeds."""
+
+    def failed(self, error, call):
+        if call == "process_iter":
+            self.backend.mode = "decoding"
+        raise error
+
+    def changed(self, emission, call):
+        self.backend.__dict__.pop("mode", None)
+        return emission
+
+
+@by_tests("ISO-04")
+class SwitchesModeForFlush(FaultyStream):
+    """Switches the shared engine to another mode for a flush, and back after it."""
+
+    def made(self, call, make):
+        if call == "process_iter":
+            return super().made(call, make)
+        self.backend.marks["mode"] = "final"
+        try:
+            return super().made(call, make)
+        finally:
+            del self.backend.marks["mode"]
+
+
+_loaded = []
+
+
+@by_tests("ISO-06")
+class LoadClearsCacheOfOthers(FaultyBackend):
+    """Clears a cache of its module when it is loaded, and streams in use lose their next word."""
+
+    def __init__(self):
+        super().__init__(LosingStream)
+        for backend in _loaded:
+            for stream in list(backend.streams):
+                stream.is_due = stream.stream.stats.audio_seconds > 0
+        _loaded.append(self)
+
+    def close(self):
+        super().close()
+        _loaded.remove(self) if self in _loaded else None

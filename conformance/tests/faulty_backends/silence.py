@@ -436,3 +436,27 @@ class FlushPadsForDefaultTick(FaultyStream):
             return emission
         is_last = emission.committed[-1].end >= emission.processed_up_to - 0.1
         return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission
+
+
+@by_tests("IN-05")
+class FlushReturnsTwelveSeconds(FaultyStream):
+    """Returns the words of twelve seconds at a silence or turn, the others with the next call."""
+
+    kept = ()
+
+    def changed(self, emission, call):
+        words, self.kept = (*self.kept, *emission.committed), ()
+        if words and call in ("start_silence", "new_speaker"):
+            count = sum(word.start < words[0].start + 12 for word in words)
+            words, self.kept = words[:count], words[count:]
+        return attrs.evolve(emission, committed=words)
+
+
+@by_tests("SIL-03")
+class RefusesWholeSeconds(FaultyStream):
+    """Raises TypeError for a silence whose length is an integer."""
+
+    def waited(self, seconds):
+        if isinstance(seconds, int):
+            raise TypeError("expected a float")
+        return seconds

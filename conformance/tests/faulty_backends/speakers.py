@@ -229,3 +229,20 @@ def leaks_header(stream, emission, call):
     """Puts the header of the model into the text of a stream of nine words."""
     is_due = call == "finish" and stream.words + len(emission.committed) == 9
     return edited(emission, -1, text=" language English") if is_due else emission
+
+
+@by_tests("SPK-02")
+class ShowsNoSpeaker(FaultyStream):
+    """Shows its hypothesis without a speaker."""
+
+    def shown(self, tokens):
+        return tuple(edit(token, speaker=None) for token in tokens)
+
+
+@by_tests("SPK-02")
+def takes_negative_speaker_for_none(stream, emission, call):
+    """Reports no speaker for a negative number."""
+    return each(
+        emission,
+        lambda token: edit(token, speaker=None) if str(token.speaker).startswith("-") else token,
+    )

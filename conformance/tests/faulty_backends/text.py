@@ -256,3 +256,27 @@ def starts_short_rest_in_future(stream, emission, call):
     if call == "process_iter" or not emission.committed or emission.committed[-1].end < end - 0.05:
         return emission
     return edited(emission, -1, start=end, end=end)
+
+
+FILLERS = {"um", "uh", "hmm", "thank", "you", "thanks", "bye"}
+
+
+@by_tests("COM-03")
+def drops_fillers(stream, emission, call):
+    """Drops fillers, and what Whisper invents in silence, whoever says it."""
+    words = [word for word in emission.committed if word.text.strip(" .").lower() not in FILLERS]
+    return attrs.evolve(emission, committed=tuple(words))
+
+
+@by_tests("COM-03")
+def drops_remarks(stream, emission, call):
+    """Drops what is in brackets, as a remark on a sound."""
+    words = [word for word in emission.committed if word.text.strip()[:1] not in ("[", "(", "<")]
+    return attrs.evolve(emission, committed=tuple(words))
+
+
+@by_tests("COM-03")
+def strips_joiners(stream, emission, call):
+    """Removes zero-width characters, which words and emoji of some scripts need."""
+    joiners = dict.fromkeys(range(0x200B, 0x2010))
+    return each(emission, lambda token: edit(token, text=token.text.translate(joiners)))

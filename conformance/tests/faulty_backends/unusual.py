@@ -189,3 +189,30 @@ class LeavesZerosOutWithAnotherPolicy(FaultyStream):
         seconds = self.zeros / 16_000 if self.policy == "alignatt" else 0.0
         words = each(emission, lambda token: _earlier(token, seconds))
         return attrs.evolve(words, stable_up_to=0.0)
+
+
+def _until_next(answer):
+    words = list(answer.words)
+    for number, word in enumerate(words[1:]):
+        words[number] = attrs.evolve(words[number], end=word.start)
+    return attrs.evolve(answer, words=tuple(words))
+
+
+@by_tests("TIME-05", spec=MATCHER)
+class EndsWhereNextBegins(Matcher):
+    """Ends each word where the next one begins, whatever the pause between them."""
+
+    def __call__(self, audio, **arguments):
+        """Move the ends."""
+        return _until_next(super().__call__(audio, **arguments))
+
+
+@by_tests("TIME-05", spec=MATCHER)
+class EndsWhereItBegins(Matcher):
+    """Ends each word where it begins, as a model does that has starts only."""
+
+    def __call__(self, audio, **arguments):
+        """Move the ends."""
+        answer = super().__call__(audio, **arguments)
+        words = tuple(attrs.evolve(word, end=word.start) for word in answer.words)
+        return attrs.evolve(answer, words=words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain
 import math
+from statistics import median
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from wlk_conformance.compare import (
     words_of,
 )
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.side_effects import memory_traced
 from wlk_conformance.stalls import timed
 from wlk_conformance.stimuli import bad_audio, white_noise
 from wlk_conformance.suite.scenes import (
@@ -26,6 +29,7 @@ from wlk_conformance.suite.scenes import (
     check_raises,
     check_spoken,
     counted,
+    flushes_of,
     returns_promptly,
     rising,
     while_a_step_runs,
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.testing import StreamDriver
 
+BRIEF = 0.02  # seconds of a chunk, as a browser sends it
+BACKLOG = 300.0  # seconds
+COPIED = 1_000_000  # bytes that an insert may allocate, because buffers grow now and then
 SHORT = 0.005  # seconds; a chunk shorter than a mel frame
 INSERTS = 50  # while a step runs, so that a short wait in each adds up
 GAP = 3.0  # seconds
@@ -200,9 +207,10 @@ class AudioRules:
         driver, stimulus = wlk.stream(), wlk.log_stimulus(white_noise(10.0))
         limit = stimulus.seconds / 2
         with timed(limit) as inserting:
-            for chunk in stimulus.chunks(0.02):
+            for chunk in stimulus.chunks(BRIEF):
                 driver.insert(chunk)
         assert inserting.is_in_time, f"inserting 500 chunks took more than {limit:g} s"
+        _check_insert_is_cheap(wlk)
         stimulus = wlk.speech(6, seed=5)
         first, rest = stimulus.cut(min(2.0, stimulus.seconds / 2))
         driver = wlk.stream(first)
@@ -239,6 +247,14 @@ class AudioRules:
                 unread.insert(chunk)
             unread.finish()
             check_alone(wlk, stimulus, unread, "many inserts and one finish", tolerance=0.1)
+        stimulus = stimuli[0]
+        for name, flush in flushes_of(wlk).items():
+            driver = wlk.stream()
+            for chunk in stimulus.chunks(BRIEF):
+                driver.insert(chunk)
+            flush(driver)
+            what = f"{stimulus.seconds:.0f} s in chunks of {BRIEF:g} s, and one {name}"
+            check_alone(wlk, stimulus, driver, what, tolerance=0.1)
 
     @rule(
         "IN-05",
@@ -348,3 +364,18 @@ class AudioRules:
             assert differing <= errors * len(first), (
                 f"{differing} of {len(first)} words of minute {number} differ from minute 1"
             )
+
+
+def _check_insert_is_cheap(wlk: BackendUnderTest) -> None:
+    """Assert that an insert into a long backlog allocates little, whatever waits already."""
+    driver, chunk = wlk.stream(silence(BACKLOG)), white_noise(BRIEF).audio
+    copied = []
+    with memory_traced():
+        for _ in range(INSERTS):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            driver.insert(chunk)
+            copied.append(tracemalloc.get_traced_memory()[1] - before)
+    assert median(copied) <= COPIED, (
+        f"inserting {BRIEF:g} s allocates {median(copied):,.0f} bytes if {BACKLOG:g} s wait"
+    )

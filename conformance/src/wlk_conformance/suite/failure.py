@@ -7,6 +7,8 @@ from functools import partial
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.side_effects import network_blocked
@@ -215,6 +217,44 @@ class FailureRules:
                 check_same(expected, driver.tokens, what=what)
         _require(faults.raised - before)
 
+    @rule(
+        "ERR-02",
+        "what failed is put back only where it is repeated",
+        "the hypothesis or the speaker is cleared before the engine is called",
+        kinds="F",
+        since="2.0",
+    )
+    def test_a_failed_call_need_not_be_repeated(self, wlk: BackendUnderTest) -> None:
+        """That holds too if the caller goes on with audio, a silence or another flush."""
+        faults, stimulus, before = wlk.faults, wlk.speech(6, seed=5), wlk.faults.raised
+        first, rest = stimulus.cut(stimulus.seconds / 2)
+        middle, rest = np.split(rest, 2)
+        step, flush = StreamDriver.process, StreamDriver.start_silence
+        for is_after, (failing, goes_on) in product(
+            (False, True), ((step, None), (step, flush), (flush, None), (flush, _end_silence))
+        ):
+            plain, driver = wlk.stream(), wlk.stream()
+            for each in (plain, driver):
+                if wlk.has("speaker-turns"):
+                    each.new_speaker("anna")  # the monitor of every stream checks the speaker
+                each.feed(first)
+                each.drain()
+            shown = driver.processor.get_buffer()
+            for each in (plain, driver):
+                each.insert(middle)
+            with faults.failing((1,), after=is_after):
+                _error_of(partial(failing, driver))
+            what = f"{failing.__name__} that failed and was not repeated"
+            assert driver.processor.get_buffer() == shown, f"{what} changed the hypothesis"
+            for each in (plain, driver):
+                if goes_on is not None:
+                    goes_on(each)
+                each.insert(rest)
+                each.end()
+            with unless_answers_vary(wlk, stimulus):
+                check_same(plain.tokens, driver.tokens, what=what, tolerance=0.1)
+        _require(faults.raised - before)
+
     @rule("ERR-02", "the failure of a prepared flush is dropped", kinds="F", since="2.0")
     def test_a_failed_preparation_loses_nothing(self, wlk: BackendUnderTest) -> None:
         """If the engine fails while a flush is prepared, the flush returns every word."""
@@ -306,10 +346,16 @@ class FailureRules:
                 healthy.feed(chunk)
                 with faults.failing(range(1, 100), after=is_after):
                     _error_of(partial(failing.feed, chunk))
+            with faults.failing((1,), after=is_after):
+                _error_of(wlk.stream(stimulus.audio).finish)
             healthy.end()
             check_alone(wlk, stimulus, healthy, "beside a stream that fails")
         check_alone(wlk, stimulus, wlk.run(stimulus), "opened after a failure")
         _require(faults.raised - before)
+
+
+def _end_silence(driver: StreamDriver) -> None:
+    driver.end_silence(1.0)
 
 
 def _require(raised: int) -> None:

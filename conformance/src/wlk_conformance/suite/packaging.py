@@ -116,9 +116,13 @@ class PackagingRules:
                 f"the message names no command that helps: {error}"
             )
         wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
+        stimulus = wlk.speech(3, seed=2)
         with network_blocked() as attempts:
-            wlk.another_backend()
-        assert not attempts, f"loading a local model touched the network: {attempts[0]}"
+            other = wlk.another_backend()
+            assert not attempts, f"loading a local model touched the network: {attempts[0]}"
+            with suppress(BackendError):  # a model at a server needs it
+                wlk.run(stimulus, of=other)
+                assert not attempts, f"the first stream touched the network: {attempts[0]}"
 
     @rule("PKG-04", "**kwargs swallow options, or an unknown language reaches the prompt")
     def test_no_option_is_dropped(self, wlk: BackendUnderTest) -> None:
@@ -132,9 +136,9 @@ class PackagingRules:
         wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
         _check_refused(wlk.load_with, no_such_option=1)
         _check_refused(wlk.stream, no_such_option=1)
-        is_forced = wlk.has("language-forcing")
-        for language in ("xx-nowhere", "EN_us", ""):
-            choices = wlk.spec.languages[:1] if is_forced else ()
+        choices = wlk.spec.languages[:1] if wlk.has("language-forcing") else ()
+        unknown = ["xx-nowhere", "EN_us", "", "auto", *(f"{code}xx" for code in choices)]
+        for language in (code for code in unknown if code not in wlk.spec.languages):
             _check_refused(wlk.stream, choices, language=language)
         _check_refused(wlk.stream, ("transcribe",), task="summarise")
         if not wlk.has("translation"):
@@ -295,6 +299,10 @@ class PackagingRules:
             wlk.run(stimulus, of=other)
             if wlk.has("speaker-turns"):
                 wlk.stream(stimulus.audio, of=other).new_speaker(1)
+            for arguments in wlk.policy_variants:
+                with suppress(OptionError):  # not every model has every policy of its backend
+                    driver = wlk.run(stimulus, of=other, **arguments)
+                    driver.reset()
             if (faults := EngineFaults.of_backend(other)) is not None:
                 failing = wlk.stream(stimulus.audio, of=other)
                 with faults.failing((1,)), suppress(BackendError):
@@ -469,6 +477,8 @@ def _check_option(wlk: BackendUnderTest, option: Option) -> None:
     if option.scope == "backend":
         for bad in _bad_values(option):
             _check_refused(wlk.load_with, (option.name, *option.choices), **{option.name: bad})
+        if option.default is not None:
+            _check_refused(wlk.stream, **{option.name: option.default})
     else:
         known = {"policy": option.policies[0]} if option.policies else {}
         for bad in _bad_values(option):
@@ -486,7 +496,7 @@ def _bad_values(option: Option) -> list[object]:
     if option.choices or option.type is str:
         is_checked = option.choices or option.name in CHECKED_BY_NAME
         return ["no-such-value"] if is_checked else []
-    outside: list[object] = ["no-such-value"]
+    outside: list[object] = ["no-such-value", *([math.nan] if option.type is float else [])]
     for limit, direction in ((option.minimum, -1), (option.maximum, 1)):
         if limit is not None:
             outside += [limit + direction, limit + direction * 1_000_000]

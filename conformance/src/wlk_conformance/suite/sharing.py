@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from functools import partial
-from itertools import count
+from itertools import count, pairwise, product
 import sys
 import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.compare import check_clock, check_same, check_texts
+from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
     MEETING,
@@ -71,7 +72,8 @@ class SharingRules:
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams on several threads return what each does alone, even if engine calls overlap."""
         stimuli = different_speech(wlk)
-        drivers = [wlk.stream() for _ in stimuli]
+        other = wlk.another_backend()  # so that what is made on first use is made now
+        drivers = [wlk.stream(of=other) for _ in stimuli]
         threads = _LockStep(len(drivers))
 
         def run(driver: StreamDriver, stimulus: Stimulus) -> None:
@@ -81,7 +83,7 @@ class SharingRules:
             finally:
                 threads.end()
 
-        faults = wlk.engine_calls
+        faults = EngineFaults.of_backend(other)
         if faults is None:
             wlk.notes.append("interleaved by chance: the engine cannot be held")
         with nullcontext() if faults is None else faults.held(threads.begin_call):
@@ -138,19 +140,20 @@ class SharingRules:
         driver = wlk.stream()
         driver.feed(stimulus.audio)
         _check_unchanged(before, wlk, "between two calls")
-        stepping = wlk.stream(stimulus.audio)
-        while_a_step_runs(wlk, stepping, lambda: _check_unchanged(before, wlk, "in a step"))
+        calls = {"process_iter": StreamDriver.process, **flushes_of(wlk)}
+        for name, call in calls.items():
+            looking = partial(_check_unchanged, before, wlk, f"in {name}")
+            if error := while_call_runs(wlk, partial(call, wlk.stream(stimulus.audio)), looking):
+                raise error
         driver.finish()
         driver.processor.close()
         _check_unchanged(before, wlk, "after a stream")
         if wlk.engine_calls is None:
             return
-        for is_after in (False, True):
-            with wlk.faults.failing((1,), after=is_after):
-                failing = wlk.stream(stimulus.audio)
-                with suppress(BackendError):
-                    failing.finish()
-            _check_unchanged(before, wlk, "after an exception")
+        for is_after, (name, call) in product((False, True), calls.items()):
+            with wlk.faults.failing((1,), after=is_after), suppress(BackendError):
+                call(wlk.stream(stimulus.audio))
+            _check_unchanged(before, wlk, f"after an exception in {name}")
 
     @rule("ISO-05", "each stream writes its options to the backend", requires="language-forcing")
     def test_the_language_belongs_to_the_stream(self, wlk: BackendUnderTest) -> None:
@@ -217,6 +220,7 @@ class SharingRules:
         check(run(of=other), "on a backend whose first streams had other options")
         # A reset gives a new stream with the old options; LIFE-06 judges it without other streams.
         usual, work = _after_reset(wlk.stream(), stimulus)
+        _check_two_values(wlk, stimulus)
         for name, arguments in wlk.variants.items():
             driver = wlk.stream()
             driver.feed(first)
@@ -304,9 +308,13 @@ class SharingRules:
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:
         """Two backends in one process work, and closing one leaves the other."""
         stimulus = wlk.speech(6, seed=5)
-        other = wlk.another_backend()
-        mine, theirs = wlk.stream(), wlk.stream(of=other)
-        for chunk in stimulus.chunks(1.0):
+        first, *rest = stimulus.chunks(1.0)
+        mine = wlk.stream(first)
+        mine.drain()
+        other = wlk.another_backend()  # while a stream is in use
+        theirs = wlk.stream(of=other)
+        theirs.feed(first)
+        for chunk in rest:
             mine.feed(chunk)
             theirs.feed(chunk)
         theirs.finish()
@@ -441,6 +449,21 @@ def fingerprint(backend: object) -> dict[str, str]:
             if depth < DEPTH:
                 pending.append((inner, part, depth + 1))
     return described
+
+
+def _check_two_values(wlk: BackendUnderTest, stimulus: Stimulus) -> None:
+    """Assert that a stream keeps its value of an option if another one has another value."""
+    run = partial(wlk.run, stimulus, chunk_seconds=0.5)
+    for (name, mine), (other, theirs) in pairwise(wlk.variants.items()):
+        if name.partition("=")[0] != other.partition("=")[0]:
+            continue
+        with suppress(OptionError):  # not every model has every option of its backend
+            driver, _ = wlk.stream(**mine), wlk.stream(**theirs)
+            driver.feed(stimulus.audio, chunk_seconds=0.5)
+            driver.end()
+            texts, alone = texts_of_calls(driver), texts_of_calls(run(**mine))
+            if texts != alone == texts_of_calls(run(**mine)):
+                check_texts(alone, texts, what=f"what each call commits, {name} beside {other}")
 
 
 def _after_reset(

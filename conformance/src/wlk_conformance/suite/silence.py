@@ -31,7 +31,7 @@ from wlk_conformance.suite.scenes import (
     flushes_of,
     unless_answers_vary,
 )
-from wlk_conformance.testing import CELL_SECONDS, CodedToken, silence
+from wlk_conformance.testing import CELL_SECONDS, CodedToken, StreamDriver, silence
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import OptionError, WLKError
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
 
 FAINT = 0.003  # level of noise that is no word
@@ -215,7 +214,7 @@ class SilenceRules:
         stimulus = wlk.speech(4, seed=3)
         day = 86_400.0  # of a muted microphone
         lengths: list[tuple[float, float | None]]
-        lengths = [(0.0, None), (1.234567, None), (1.234567, 7.0), (30.0, -3.0), (day, None)]
+        lengths = [(0.0, None), (1.234567, None), (1.234567, 7.0), (30, -3), (day, None)]
         lengths += [(seconds, None) for seconds in (0.001, 0.021, 0.049)]
         for seconds, offset in lengths:
             driver = wlk.stream()
@@ -389,7 +388,7 @@ class SpeakerRules:
         """Tokens after a turn have the new speaker, earlier ones the old, across silences too."""
         stimulus = wlk.speech(4, seed=3, lead=0.4)
         driver = wlk.stream()
-        for speaker in ("anna", 2, "anna"):
+        for speaker in ("anna", 2, "2", -1, "anna"):
             driver.feed(stimulus.audio)
             driver.silence(6.0)
             driver.feed(stimulus.audio)
@@ -401,6 +400,11 @@ class SpeakerRules:
         driver.new_speaker(3, driver.clock + stimulus.seconds + 1.0)
         driver.feed(stimulus.audio)
         driver.feed(stimulus.audio)
+        for chunk in stimulus.chunks(0.5):
+            driver.insert(chunk)
+            driver.process()
+            for token in driver.processor.get_buffer().tokens:
+                assert token.speaker == 3, f"{token.text!r} is shown with speaker {token.speaker!r}"
         driver.finish()
         # The monitor of every stream checks the speaker of each token.
         wlk.require_tokens(driver.tokens, stimulus)
@@ -428,6 +432,12 @@ class SpeakerRules:
         # The first language may be the default of the engine, which hides that it is dropped.
         for arguments in ({}, *wlk.policy_variants):
             with suppress(OptionError):  # not every model has every language and policy
+                driver = wlk.stream(audio, language=languages[-1], **arguments)
+                for act in (*flushes_of(wlk).values(), StreamDriver.reset):
+                    if act is not StreamDriver.finish:
+                        act(driver)
+                        driver.feed(audio)
+                driver.finish()
                 play(language=languages[-1], **arguments)
         driver = play(language=languages[0])
         wlk.require_tokens(driver.tokens, stimulus)

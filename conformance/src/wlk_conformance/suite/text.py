@@ -61,6 +61,11 @@ SPELLINGS = (
     "12,345.67%", "¿qué?!", "ПРИВЕТ", "\u0645\u0631\u062d\u0628\u064b\u0627", "नमस्ते。こんにちは",
 )  # fmt: skip
 GATED = (4, 1, 7)  # digits, each alone between zeros
+#: Words as people say and engines write them, which a filter of noise would drop or change.
+REMARKS = (
+    "[Music]", "(laughs)", "<unk>", "*sighs*", "um", "Thank", "you.",
+    "\u0645\u06cc\u200c\u0631\u0648\u0645", "10\u00a0000", "\U0001f469\u200d\U0001f4bb",
+)  # fmt: skip
 #: Words without letters, which a filter of noise or punctuation would drop.
 SIGNS = ("%", "&", "♪", "+", "?", "=", "°", "#", "✓", "\u0940")
 LOW = 0.04  # a probability that engines report for words that are right
@@ -103,6 +108,7 @@ def _brief(word: Word) -> Word:
 #: What an engine may return instead, none of which changes which words are committed.
 CHANGES: tuple[Callable[[Word], Word], ...] = (
     _same, lambda word: _doubted(_spelled(word)), partial(_spelled, spellings=SIGNS), _brief,
+    partial(_spelled, spellings=REMARKS),
 )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ BIAS = 0.10  # seconds, likewise
 MISPLACED = 0.1  # share of the words; models sometimes put one into the padding after the audio
 FEW_WORDS = 6  # recognised words of one clip whose median error can be large by more than chance
 VARIANT_ERROR = 0.15  # seconds: that median
+CLEAR_QUIET = 0.3  # seconds after a word whose end is judged
+END_ERROR = 0.25  # seconds: the median of those errors
 ENOUGH_WORDS = 20  # recognised words needed, because a median of fewer is chance
 
 
@@ -139,7 +141,8 @@ class TimeRules:
         They are exact to one model frame on scripted engines.  On speech the median error and the
         |bias| are <= 0.10 s unless the spec declares its bounds, and so they are for connected
         words between long pauses, and after `end_silence`.  With other policies and options the
-        median is <= 0.15 s, and so is that of the second half of their words.
+        median is <= 0.15 s, and so is that of the second half of their words.  Words end, with a
+        median error of <= 0.25 s, where they were spoken to end.
         """
         unusual = list(chain.from_iterable(unusual_clips(wlk).values()))
         if wlk.is_coded:
@@ -151,6 +154,7 @@ class TimeRules:
             # Words that are far from evenly spaced.
             _check_errors(wlk, _alone(wlk, unusual), declared=False)
             _check_errors(wlk, _after_pauses(wlk), declared=False)
+            _check_ends(wlk)
         _check_variants(wlk)
         if "speech" in wlk.tiers:
             clips = (wlk.speech(10, seed=seed, gap=(0.05, 0.8)) for seed in range(20, 26))
@@ -205,6 +209,30 @@ def _among_zeros(wlk: BackendUnderTest) -> dict[str, _Clip]:
             tokens = wlk.run(stimulus, **arguments).tokens
             runs[f"policy={arguments['policy']} and zeros between the words"] = stimulus, tokens
     return runs
+
+
+def _check_ends(wlk: BackendUnderTest) -> None:
+    """Assert that words before a pause end there, and not where they or the next ones begin."""
+    errors: list[float] = []
+    for stimulus in known_clips(wlk):
+        tokens = wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        nexts = [*(word.start for word in stimulus.words[1:]), stimulus.seconds]
+        quiet = {
+            word.start: after - word.end for word, after in zip(stimulus.words, nexts, strict=True)
+        }
+        spoken, starts = recognised_starts(stimulus.words, tokens)
+        for (begin, end), start in zip(spoken, starts, strict=True):
+            # A word may have several tokens; the next word begins after the pause.
+            ends = [each.end for each in tokens if start <= each.start <= start + end - begin]
+            if quiet[begin] > CLEAR_QUIET:
+                errors.append(max(ends) - end)
+    if len(errors) >= FEW_WORDS:
+        error = median(errors)
+        wlk.notes.append(f"word ends: bias {error:+.3f} s, n={len(errors)}")
+        assert abs(error) <= END_ERROR, (
+            f"{len(errors)} words before a pause end {abs(error):.2f} s too "
+            f"{'late' if error > 0 else 'early'}, {END_ERROR:g} s allowed"
+        )
 
 
 def _alone(wlk: BackendUnderTest, clips: Iterable[Stimulus]) -> Iterator[_Run]:

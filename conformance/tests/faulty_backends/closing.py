@@ -162,9 +162,9 @@ class BackendLeavesFile(FaultyBackend):
 
 @by_tests("LIFE-10")
 class ClosedStreamKeepsAudio(FaultyStream):
-    """Keeps its last audio when a failed call leaves it and it is closed, and counts none."""
+    """Keeps the audio of a failed call after it is closed, and counts none of it."""
 
-    kept = ()
+    audio = kept = ()
 
     def received(self, audio):
         self.audio = np.array(audio)
@@ -173,3 +173,7 @@ class ClosedStreamKeepsAudio(FaultyStream):
     def failed(self, error, call):
         self.kept = self.audio
         raise error
+
+    def close(self):
+        self.stream.close()
+        self.audio = ()

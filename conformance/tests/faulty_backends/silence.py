@@ -438,7 +438,7 @@ class FlushPadsForDefaultTick(FaultyStream):
         return attrs.evolve(emission, committed=emission.committed[:-1]) if is_last else emission
 
 
-@by_tests("IN-05")
+@by_tests("SIL-01")
 class FlushReturnsTwelveSeconds(FaultyStream):
     """Returns the words of twelve seconds at a silence or turn, the others with the next call."""
 

@@ -233,20 +233,19 @@ class FailureRules:
         for is_after, (failing, goes_on) in product(
             (False, True), ((step, None), (step, flush), (flush, None), (flush, _end_silence))
         ):
+            what = f"{failing.__name__} that failed and was not repeated"
             plain, driver = wlk.stream(), wlk.stream()
             for each in (plain, driver):
                 if wlk.has("speaker-turns"):
                     each.new_speaker("anna")  # the monitor of every stream checks the speaker
                 each.feed(first)
                 each.drain()
-            shown = driver.processor.get_buffer()
-            for each in (plain, driver):
                 each.insert(middle)
-            with faults.failing((1,), after=is_after):
-                _error_of(partial(failing, driver))
-            what = f"{failing.__name__} that failed and was not repeated"
-            assert driver.processor.get_buffer() == shown, f"{what} changed the hypothesis"
-            for each in (plain, driver):
+                if each is driver:
+                    shown = driver.processor.get_buffer()
+                    with faults.failing((1,), after=is_after):
+                        _error_of(partial(failing, driver))
+                    assert driver.processor.get_buffer() == shown, f"{what} changed the hypothesis"
                 if goes_on is not None:
                     goes_on(each)
                 each.insert(rest)

@@ -475,7 +475,7 @@ class LifeRules:
                         getattr(stream, call)()
                         break
             stream.close()
-            closed.append(stream)  # which its caller may keep
+            closed[:] = [stream]  # which its caller may keep
 
         closed: list[OnlineProcessor] = []
         with memory_traced() as in_use:

@@ -400,7 +400,7 @@ class LifeRules:
         wlk.run(stimulus)  # starts the threads that all backends share
         first, files = set(threading.enumerate()), open_files()
         other = wlk.another_backend()
-        wlk.run(stimulus, of=other)  # starts the threads that all streams share
+        earlier = wlk.run(stimulus, of=other)  # starts the threads that all streams share
         threads = set(threading.enumerate())
         for is_finished in (False, True):
             driver = wlk.stream(of=other)
@@ -420,6 +420,7 @@ class LifeRules:
             }
             for name, call in calls.items():
                 check_raises(StreamClosed, f"{name} after close()", call)
+        earlier.processor.close()
         with timed(NO_WAIT) as closing:
             other.close()
             other.close()

@@ -163,8 +163,8 @@ def drops_option_of_other_policy(backend, arguments):
 
 @alone("PKG-06")
 def prints(stream, emission, call):
-    """Prints a line at every step."""
-    print(f"{call}: {emission.processed_up_to:.2f} s")
+    """Prints a line at every step, which the suite keeps until the test ends."""
+    print(".")
     return emission
 
 

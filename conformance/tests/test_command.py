@@ -51,7 +51,7 @@ def test_the_scripted_backend_keeps_every_rule(judge):
 @pytest.mark.parametrize("policy", SCRIPTED_SPEC.policies)
 def test_every_policy_of_the_scripted_backend_complies(judge, policy):
     """LocalAgreement, AlignAtt and a native recognizer keep every rule, and each of them is run."""
-    done = judge("scripted", "--policy", policy, "--speech")
+    done = judge("scripted", "--policy", policy, "--speech", "--sessions=24")
     report = done.report
 
     outcomes = {rule: row["outcome"] for rule, row in done.rows.items()}

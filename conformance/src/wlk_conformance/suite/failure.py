@@ -228,7 +228,7 @@ class FailureRules:
         """That holds too if the caller goes on with audio, a silence or another flush."""
         faults, stimulus, before = wlk.faults, wlk.speech(6, seed=5), wlk.faults.raised
         first, rest = stimulus.cut(stimulus.seconds / 2)
-        middle, rest = np.split(rest, 2)
+        middle, rest = np.array_split(rest, 2)
         step, flush = StreamDriver.process, StreamDriver.start_silence
         for is_after, (failing, goes_on) in product(
             (False, True), ((step, None), (step, flush), (flush, None), (flush, _end_silence))

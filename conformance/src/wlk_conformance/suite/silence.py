@@ -434,7 +434,8 @@ class SpeakerRules:
         wlk.require_tokens(driver.tokens, stimulus)
         if not wlk.has("language-forcing"):
             return
-        languages = sorted(wlk.spec.languages, key=lambda code: code != "en")
+        # As in ISO-05: English and one more, because a server may have a model of few languages.
+        languages = sorted(wlk.spec.languages, key=lambda code: code != "en")[:2]
         audio, noise = stimulus.audio, wlk.log_stimulus(white_noise(1.0, level=FAINT)).audio
         play = partial(wlk.play, audio, 6.0, audio, 6.0, noise, 1.0, audio)
         # The first language may be the default of the engine, which hides that it is dropped.

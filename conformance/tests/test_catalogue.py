@@ -72,7 +72,8 @@ def as_parameters(cases):
 ALONE = faulty_cases("its rule alone")
 #: Faults that the tests of other rules show, in streams of minutes.
 SHOWN_ELSEWHERE = ("LosesWordAfterFourMinutes", "KeepsHalfPrecisionTimes")
-#: One for each rule, and those, which run the whole suite; of the others, the tests of their rules.
+#: The whole suite runs on the first fault of each rule and on those; on the others, the tests of
+#: their rules do.
 FIRST = [
     case
     for number, case in enumerate(ALONE)

@@ -16,6 +16,7 @@ from .conftest import COLUMNS, MODELS, RECORDINGS
 RULES = ("COM-06", "SIL-05", "SIL-07", "LANG-02", "RES-03", "QUAL-02")
 LONG_RULES = ("SIL-01", "QUAL-04")
 SHORT_RULES = ("COM-06",)
+IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,9 @@ def test_the_rules_of_text_hold_on_open_words(column):
     command = [sys.executable, "-m", "wlk_conformance", backend, "--model", str(MODELS / model)]
     command += ["--words", str(RECORDINGS / "clean"), "--speech"]
     command += [f"--option={name}={value}" for name, value in options.items()]
-    rules = SHORT_RULES if backend == "mlx-whisper" else RULES
-    if os.environ.get("WLK_FULL"):
-        rules = (*RULES, *LONG_RULES)
+    rules = (*RULES, *LONG_RULES) if IS_FULL else RULES
+    if backend == "mlx-whisper":
+        rules = SHORT_RULES
     command += [f"--rule={rule}" for rule in rules]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

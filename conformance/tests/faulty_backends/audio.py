@@ -563,3 +563,12 @@ class LosesChunksOfFullQueue(FaultyStream):
     def made(self, call, make):
         self.waiting = 0
         return super().made(call, make)
+
+
+@by_tests("IN-02", on="received")
+def looks_for_positive_peaks(stream, audio):
+    """Refuses samples that are far above the scale, and clips those far below it."""
+    is_audio = isinstance(audio, np.ndarray) and audio.dtype == np.float32 and audio.ndim == 1
+    if not is_audio or not len(audio) or not np.isfinite(audio).all() or audio.max() > 16:
+        return audio
+    return np.maximum(audio, -16)

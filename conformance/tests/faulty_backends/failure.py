@@ -566,3 +566,13 @@ class TakesLookupErrorForNoWords(FaultyBackend):
                 return Hypothesis()
 
         return partial(LocalAgreementRecognizer, transcribe, language=config.language)
+
+
+@by_tests("ERR-04")
+class FailedFinishAffectsOthers(LosingStream):
+    """Loses a word of the other streams when its engine fails in finish."""
+
+    def failed(self, error, call):
+        for other in list(self.backend.streams) if call == "finish" else ():
+            other.is_due = other is not self
+        raise error

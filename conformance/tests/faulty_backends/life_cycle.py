@@ -459,3 +459,20 @@ def hides_failure_of_second_input(backend):
 def takes_one_step_with_another_policy(stream, is_last=False):
     """Does not flush at `process_iter(is_last=True)` with its second policy."""
     return FaultyStream.process_iter(stream, is_last and stream.policy != "alignatt")
+
+
+@by_tests("LIFE-08")
+class CollapsesRepeatedPhrases(FaultyStream):
+    """Drops a phrase of three words at its third repetition, as a loop of its decoder."""
+
+    def begin(self):
+        self.texts = []
+
+    def changed(self, emission, call):
+        kept = []
+        for token in emission.committed:
+            self.texts = [*self.texts[-8:], token.text]
+            first, second, third = self.texts[:3], self.texts[3:6], self.texts[6:]
+            if not first == second == third or len(set(first)) == 1:
+                kept.append(token)
+        return attrs.evolve(emission, committed=tuple(kept))

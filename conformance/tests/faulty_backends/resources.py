@@ -418,3 +418,12 @@ class ShowsNothingWithAnotherPolicy(FaultyStream):
 
     def shown(self, tokens):
         return () if self.policy == "alignatt" else tokens
+
+
+@by_tests("RES-02", on="start_silence")
+def decodes_earlier_utterances_again(stream):
+    """Calls its engine once more for each earlier utterance when one ends, and counts no work."""
+    emission = FaultyStream.start_silence(stream)
+    for _ in range(stream.silences):
+        stream.backend.engine_calls.wrap(int)()
+    return emission

@@ -7,6 +7,7 @@ from functools import partial
 import threading
 
 import attrs
+from fakes.wlk_fakes import MATCHER
 
 from faulty_backends.base import (
     FaultyBackend,
@@ -20,11 +21,13 @@ from faulty_backends.base import (
     in_sessions,
     without,
 )
+from faulty_backends.engine import Matcher
 from faulty_backends.life_cycle import ReopeningStream
 from wlk_conformance import EngineFault, EngineFaults
 from wlk_conformance.scripted import SCRIPTED_SPEC
-from wlk_core import Emission
+from wlk_core import SAMPLE_RATE, Emission
 from wlk_core.errors import ConcurrentCallError, StreamClosed
+from wlk_core.options import Option
 from wlk_core.plugins import EngineCalls
 
 MANY = 4  # streams, or threads
@@ -606,4 +609,58 @@ class LoadClearsCacheOfOthers(FaultyBackend):
 
     def close(self):
         super().close()
-        _loaded.remove(self) if self in _loaded else None
+        if self in _loaded:
+            _loaded.remove(self)
+
+
+class PacedStream(FaultyStream):
+    """A stream that takes the newest pace on its backend, if it was opened with one."""
+
+    def begin(self):
+        self.is_paced = self.backend.marks.get("is_paced", False)
+
+    def made(self, call, make):
+        recognizer = self.stream._recognizer
+        if self.is_paced and hasattr(recognizer, "_tick"):
+            recognizer._tick = self.backend.marks["tick"]
+        return super().made(call, make)
+
+
+PACE = Option(name="pace", scope="stream", type=int, default=None, minimum=1, help="a pace")
+
+
+@by_tests("ISO-05", spec={"options": (*SCRIPTED_SPEC.options, PACE)})
+class SharesNewestPace(FaultyBackend):
+    """Opens streams with an option, each of which takes the newest value of all that have one."""
+
+    def __init__(self):
+        super().__init__(PacedStream)
+
+    def taken(self, arguments):
+        """Note the pace."""
+        pace = arguments.pop("pace", None)
+        self.marks["is_paced"] = pace is not None
+        if pace is not None:
+            self.marks["tick"] = SAMPLE_RATE * pace // 8
+        return arguments
+
+
+@by_tests("ISO-02", spec=MATCHER)
+class PreparesAtFirstCall(Matcher):
+    """Prepares its engine at the first call, and fails if another thread calls it meanwhile."""
+
+    state = "new"
+
+    def __call__(self, audio, **arguments):
+        """Prepare, in several functions."""
+        if self.state == "preparing":
+            raise RuntimeError("used before it was prepared")
+        if self.state == "new":
+            self.state = "preparing"
+            for digit in range(10):
+                self.prepare(digit)
+            self.state = "ready"
+        return super().__call__(audio, **arguments)
+
+    def prepare(self, digit):
+        """Prepare the template of a digit."""

@@ -246,3 +246,27 @@ def takes_negative_speaker_for_none(stream, emission, call):
         emission,
         lambda token: edit(token, speaker=None) if str(token.speaker).startswith("-") else token,
     )
+
+
+@by_tests("SPK-02")
+def takes_digits_for_number(stream, emission, call):
+    """Reports the speaker "2" as the number 2."""
+    return each(
+        emission,
+        lambda token: edit(token, speaker=2) if token.speaker == "2" else token,
+    )
+
+
+@by_tests("LANG-01")
+class ForgetsLanguageAtTurn(FaultyStream):
+    """Reports English after a turn, whatever language is forced."""
+
+    has_turned = False
+
+    def new_speaker(self, change):
+        emission = super().new_speaker(change)
+        self.has_turned = True
+        return emission
+
+    def changed(self, emission, call):
+        return spoken_in(emission, "en") if self.has_turned and self.language else emission

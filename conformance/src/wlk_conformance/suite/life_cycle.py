@@ -368,15 +368,17 @@ class LifeRules:
     @rule("LIFE-09", "warmup logs its exception and goes on", kinds="F")
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
         """A warmup whose engine call fails raises."""
-        if (faults := EngineFaults.of_backend(other := wlk.another_backend())) is None:
+        other = wlk.another_backend()
+        faults = EngineFaults.of_backend(other)
+        if faults is None:
             raise NotApplicable("its engine cannot be made to fail")
         other.warmup()
         if not faults.count:
             raise NotApplicable("warmup calls no engine")
         calls = range(1, min(faults.count, WARMUP_CALLS) + 1)
         for is_after, number in product((False, True), calls):
-            # Of a new backend, because one that is warm may do nothing.
-            faults = EngineFaults.of_backend(other := wlk.another_backend())
+            other = wlk.another_backend()  # because one that is warm may do nothing
+            faults = EngineFaults.of_backend(other)
             assert faults is not None
             with faults.failing((number,), after=is_after):
                 try:

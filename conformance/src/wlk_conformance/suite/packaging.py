@@ -175,7 +175,7 @@ class PackagingRules:
         is_tested = False
         for option in wlk.stream_options_left:
             if option.type in {str, float} and not option.choices:
-                continue  # the effect of a text or a duration may not show in one clip
+                continue  # that of a string or a duration may not show in one clip
             effects = _effects_by_policy(wlk, option)
             is_tested = is_tested or len(effects) > 1
             if len({*effects.values()}) > 1:  # again, because a cache of answers does no work twice

@@ -178,8 +178,11 @@ class ResourceRules:
                 stream.start_silence()
             stream.start_silence()
 
+        def warmup() -> None:
+            wlk.backend.warmup()
+
         _step(stream, stimulus.audio)
-        acts = [hundred_reads, reset, refused_chunk, wlk.backend.warmup]
+        acts = [hundred_reads, reset, refused_chunk, warmup]
         acts += [turn] if wlk.has("speaker-turns") else []
         acts += [prepared_flush] if callable(getattr(stream, "prepare_flush", None)) else []
         acts += [failed_call] if wlk.engine_calls is not None else []
@@ -219,7 +222,7 @@ class ResourceRules:
         numbers = count(100)
 
         def stream_with_its_own_texts() -> None:
-            own = dict.fromkeys(texts, _spelled(next(numbers)))
+            own = dict.fromkeys(texts, _digit_words(next(numbers)))
             with suppress(OptionError):  # not every model of a backend takes them
                 wlk.backend.create_processor(**wlk.stream_options, **own).close()
 
@@ -349,7 +352,7 @@ def _check_shown_in_time(wlk: BackendUnderTest, arguments: dict[str, Any]) -> No
         )
 
 
-def _spelled(number: int) -> str:
+def _digit_words(number: int) -> str:
     """Return about OWN_WORDS digits as words, which repeat those of *number*."""
     digits = str(number) * (OWN_WORDS // 3)
     return " ".join(DIGIT_WORDS[int(digit)].strip() for digit in digits)

@@ -461,8 +461,9 @@ def _check_two_values(wlk: BackendUnderTest, stimulus: Stimulus) -> None:
             driver, _ = wlk.stream(**mine), wlk.stream(**theirs)
             driver.feed(stimulus.audio, chunk_seconds=0.5)
             driver.end()
-            texts, alone = texts_of_calls(driver), texts_of_calls(run(**mine))
-            if texts != alone == texts_of_calls(run(**mine)):
+            texts = texts_of_calls(driver)
+            alone, again = (texts_of_calls(run(**mine)) for _ in range(2))
+            if alone == again:  # an engine that answers in its own time may commit at other calls
                 check_texts(alone, texts, what=f"what each call commits, {name} beside {other}")
 
 

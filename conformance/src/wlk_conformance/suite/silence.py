@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core import ASRToken
 
-FAINT = 0.003  # level of noise that is no word
+FAINT = 0.003  # level of noise too soft to be taken for a word
 CLIPS = range(40, 46)  # seeds
 SHORT_AUDIO = 0.2  # seconds: the end of a word
 PAIRS = 4  # of words, because a policy may need many more to fill its window

@@ -91,7 +91,7 @@ def processed_time_goes_back(stream, emission, call):
     return attrs.evolve(emission, processed_up_to=emission.processed_up_to - 3.0)
 
 
-@alone("TIME-03")
+@by_tests("TIME-03")
 class HidesLongBacklog(FaultyStream):
     """Reports no backlog while it is more than four seconds."""
 

@@ -166,6 +166,7 @@ class ResourceRules:
         def refused_chunk() -> None:
             with suppress(AudioFormatError):
                 stream.insert_audio_chunk(bad)
+                stream.start_silence()  # IN-02 judges a stream that takes it
 
         def prepared_flush() -> None:
             _step(stream, stimulus.audio)

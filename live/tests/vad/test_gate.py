@@ -77,7 +77,7 @@ SCRIPTS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.4, 0.9]), st.integers(1, 20)), max_size=12
 ).map(lambda runs: [probability for probability, count in runs for _ in range(count)])
 LENGTHS = st.fixed_dictionaries(
-    {"pre_roll": st.sampled_from([0, 1.5, 4]), "rest": st.sampled_from([0.001, 2.04, 3, 8, 60])}
+    {"pre_roll": st.sampled_from([0, 1.5, 4]), "rest": st.sampled_from([0.001, 1.4, 2.04, 3, 8, 60])}
 )
 
 
@@ -137,7 +137,8 @@ def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
             case SilenceEnded(start, end):
                 assert start == position == (reported or 0)
                 shortest = parameters_of(**lengths).min_silence
-                assert end - start >= max(1, round(shortest * 16_000))
+                # Whether a silence is long enough is decided to the nearest frame.
+                assert end - start >= max(1, round(shortest * 16_000) - FRAME // 2)
                 position, reported = end, None
 
     assert position == len(audio)
@@ -170,8 +171,10 @@ def test_no_speech_frame_is_removed_nor_its_margins(script, lengths):
         if isinstance(event, SpeechAudio):
             passed_on[event.start_sample : event.start_sample + len(event.samples)] = True
 
-    pre_roll = round(lengths["pre_roll"] * FRAME)
-    hang_over = round(parameters_of(**lengths).hang_over * 16_000)
+    # The silence is a whole number of frames, at least one, and longer than its margins.
+    silence = max(1, int(lengths["pre_roll"] + lengths["rest"] + 0.5)) * FRAME
+    hang_over = min(round(parameters_of(**lengths).hang_over * 16_000), silence - 1)
+    pre_roll = min(round(lengths["pre_roll"] * FRAME), silence - hang_over - 1)
     for frame, probability in enumerate(script):
         if probability >= 0.5:
             start, end = frame * FRAME - pre_roll, (frame + 1) * FRAME + hang_over
@@ -233,6 +236,19 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
         ("silence", 8, 24),
         ("speech", 24, 33),
     ]
+
+
+@pytest.mark.parametrize("pre_roll", [0, 0.15, "all but 0.01"])
+@pytest.mark.parametrize(("length", "frames"), [(6.25, 6), (6.49, 6), (6.5, 7), (7, 7), (1.4, 1), (0.2, 1)])
+def test_a_silence_is_certain_after_the_nearest_number_of_frames(length, frames, pre_roll):
+    """0.2 s are 6.25 frames of 32 ms, and nobody waits for the rest of the seventh."""
+    before = length - 0.01 if pre_roll == "all but 0.01" else pre_roll
+    silence_gate = gate(pre_roll=before, rest=length - before)
+    silence_gate.push(stream([0.9] * 3))
+    pushed = [silence_gate.push(stream([0.0])) for _ in range(frames)]
+
+    certain = [any(isinstance(each, SilenceStarted) for each in events) for events in pushed]
+    assert certain == [False] * (frames - 1) + [True]
 
 
 @pytest.mark.parametrize(

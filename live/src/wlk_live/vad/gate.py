@@ -108,7 +108,7 @@ class SilenceGate:
     reach at least 0.15 less.  Because words begin and end softly, it includes `pre_roll` seconds
     before and `hang_over` seconds after.  A pause that would leave less than `min_silence` seconds
     of silence is passed on whole.  Speech is passed on at once, and a silence is reported when it
-    is certain: `silence_seconds` after the last speech.
+    is certain: `silence_seconds` after the last speech, as the nearest number of whole frames.
 
     A stream begins in silence, so a silence at its very beginning has only a SilenceEnded.  Any
     other has a SilenceStarted and a SilenceEnded with nothing between them.  Speech and silences
@@ -123,9 +123,13 @@ class SilenceGate:
         self._detector = detector
         self._threshold = parameters.threshold
         self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
-        self._pre_roll = round(parameters.pre_roll * SAMPLE_RATE)
-        self._hang_over = round(parameters.hang_over * SAMPLE_RATE)
-        self._min_silence = max(1, round(parameters.min_silence * SAMPLE_RATE))
+        # The detector decides in frames, so a silence is certain after the number of them that comes
+        # nearest to its length: 0.2 s after 6 frames (0.192 s) instead of 7 (0.224 s).
+        frame = detector.frame_samples
+        silence = max(1, math.floor(parameters.silence_seconds * SAMPLE_RATE / frame + 0.5)) * frame
+        self._hang_over = min(round(parameters.hang_over * SAMPLE_RATE), silence - 1)
+        self._pre_roll = min(round(parameters.pre_roll * SAMPLE_RATE), silence - self._hang_over - 1)
+        self._min_silence = silence - self._hang_over - self._pre_roll
         self._audio = _NO_AUDIO  # from sample `_start`: undecided frames, then unclassified audio
         self._start = 0
         self._decided = 0  # samples that were passed on or are silence

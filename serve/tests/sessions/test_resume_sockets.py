@@ -172,6 +172,8 @@ def test_a_session_that_is_over_or_of_another_key_cannot_be_resumed(
 
     assert (error["type"], error["error"]["code"]) == ("error", "resume_expired")
     assert closed.value.rcvd.code == 4404
+    if code != 1000:
+        client.connect()  # its own key still resumes it; else the server waits 30 s for it
 
 
 def test_a_second_socket_takes_the_session_over(open_client, expected):

@@ -77,7 +77,10 @@ SCRIPTS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.4, 0.9]), st.integers(1, 20)), max_size=12
 ).map(lambda runs: [probability for probability, count in runs for _ in range(count)])
 LENGTHS = st.fixed_dictionaries(
-    {"pre_roll": st.sampled_from([0, 1.5, 4]), "rest": st.sampled_from([0.001, 1.4, 2.04, 3, 8, 60])}
+    {
+        "pre_roll": st.sampled_from([0, 1.5, 4]),
+        "rest": st.sampled_from([0.001, 1.4, 2.04, 3, 8, 60]),
+    }
 )
 
 
@@ -239,7 +242,9 @@ def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
 
 
 @pytest.mark.parametrize("pre_roll", [0, 0.15, "all but 0.01"])
-@pytest.mark.parametrize(("length", "frames"), [(6.25, 6), (6.49, 6), (6.5, 7), (7, 7), (1.4, 1), (0.2, 1)])
+@pytest.mark.parametrize(
+    ("length", "frames"), [(6.25, 6), (6.49, 6), (6.5, 7), (7, 7), (1.4, 1), (0.2, 1)]
+)
 def test_a_silence_is_certain_after_the_nearest_number_of_frames(length, frames, pre_roll):
     """0.2 s are 6.25 frames of 32 ms, and nobody waits for the rest of the seventh."""
     before = length - 0.01 if pre_roll == "all but 0.01" else pre_roll

@@ -123,12 +123,13 @@ class SilenceGate:
         self._detector = detector
         self._threshold = parameters.threshold
         self._quiet_threshold = max(0.0, parameters.threshold - _QUIET_BELOW)
-        # The detector decides in frames, so a silence is certain after the number of them that comes
-        # nearest to its length: 0.2 s after 6 frames (0.192 s) instead of 7 (0.224 s).
+        # A silence is the nearest number of whole frames: 0.2 s are 6 (0.192 s), not 7 (0.224 s).
         frame = detector.frame_samples
-        silence = max(1, math.floor(parameters.silence_seconds * SAMPLE_RATE / frame + 0.5)) * frame
+        frames = math.floor(parameters.silence_seconds * SAMPLE_RATE / frame + 0.5)
+        silence = max(1, frames) * frame
         self._hang_over = min(round(parameters.hang_over * SAMPLE_RATE), silence - 1)
-        self._pre_roll = min(round(parameters.pre_roll * SAMPLE_RATE), silence - self._hang_over - 1)
+        longest = silence - self._hang_over - 1
+        self._pre_roll = min(round(parameters.pre_roll * SAMPLE_RATE), longest)
         self._min_silence = silence - self._hang_over - self._pre_roll
         self._audio = _NO_AUDIO  # from sample `_start`: undecided frames, then unclassified audio
         self._start = 0

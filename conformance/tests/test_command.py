@@ -23,7 +23,7 @@ RULES = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConf
 @pytest.mark.slow
 def test_the_scripted_backend_keeps_every_rule(judge):
     """The scripted backend passes every rule of the contract tier, and is reported compliant."""
-    done = judge("scripted")
+    done = judge("scripted", "--sessions=3")
     report = done.report
 
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

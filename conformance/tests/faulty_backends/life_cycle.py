@@ -276,6 +276,12 @@ def is_last_takes_one_step(stream, is_last=False):
     return FaultyStream.process_iter(stream)
 
 
+@by_tests("LIFE-07", on="process_iter")
+def names_its_parameter_otherwise(stream, last=False):
+    """Has no parameter `is_last`."""
+    return FaultyStream.process_iter(stream, last)
+
+
 @in_sessions("LIFE-07")
 class LosesWordAfterIsLast(FaultyStream):
     """Loses the first word after process_iter(is_last=True) if the hypothesis was empty."""

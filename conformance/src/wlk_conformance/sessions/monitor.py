@@ -286,9 +286,13 @@ class MonitoredProcessor:
 
     def _call(self, name: str, *args: Any) -> Any:
         """Make a call of the processor, and record and note it."""
+        called = _called(name, args)
+        # As callers write them: process_iter() and process_iter(is_last=True).
+        named = {"is_last": True} if called == "is_last" else {}
+        given = () if name == "process_iter" else args
         try:
-            with self._monitor.calls.recorded(_called(name, args), self.name):
-                result = getattr(self._processor, name)(*args)
+            with self._monitor.calls.recorded(called, self.name):
+                result = getattr(self._processor, name)(*given, **named)
         except Exception as error:
             self._note(name, args, f" raised {type(error).__name__}: {error}")
             raise

@@ -24,14 +24,14 @@ class EngineFault(RuntimeError):  # noqa: N818 -- a test requested it
     """The error that `EngineFaults` raises in place of an engine, at the request of a test."""
 
 
-# Used in turn, by the number of the call, because a wrapper may catch only the errors of its client
-# library: for a server that does not answer, is gone, sends what cannot be parsed, or leaves out
-# what is looked up.
+# Used in turn, by the number of the call, because a wrapper may catch only some errors: those of a
+# client library for a server that does not answer, is gone, sends what cannot be parsed, or leaves
+# out what is looked up, and those of a framework without memory, known by their type or text.
 KINDS = (
     EngineFault,
     *(
         type(f"{kind.__name__}Fault", (EngineFault, kind), {})
-        for kind in (TimeoutError, ConnectionError, ValueError, IndexError, KeyError)
+        for kind in (TimeoutError, ConnectionError, ValueError, IndexError, KeyError, MemoryError)
     ),
 )
 
@@ -151,7 +151,8 @@ class EngineFaults:
                 with self._counting:
                     self.raised += 1
                 raise KINDS[number % len(KINDS)](
-                    f"engine call {number} failed on request, {when} the engine ran"
+                    f"engine call {number} failed on request, {when} the engine ran, as if it were "
+                    "out of memory"
                 )
 
     def _changed(self, answer: Any) -> Any:

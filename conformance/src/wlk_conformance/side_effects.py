@@ -73,6 +73,27 @@ def process_state() -> dict[str, object]:
     return state
 
 
+@contextmanager
+def unusual_process() -> Iterator[None]:
+    """Change what a backend may put back to a default instead of to what it was."""
+    root = logging.getLogger()
+    before = (
+        socket.getdefaulttimeout(), sys.getrecursionlimit(), sys.getswitchinterval(), root.level
+    )  # fmt: skip
+    socket.setdefaulttimeout(3600.0)
+    sys.setrecursionlimit(before[1] + 1)
+    sys.setswitchinterval(before[2] / 2)
+    root.setLevel(logging.CRITICAL - 1)
+    try:
+        with np.errstate(under="warn"):
+            yield
+    finally:
+        socket.setdefaulttimeout(before[0])
+        sys.setrecursionlimit(before[1])
+        sys.setswitchinterval(before[2])
+        root.setLevel(before[3])
+
+
 def _working_directory() -> str:
     try:
         return str(Path.cwd())

@@ -49,6 +49,34 @@ def turns_failure_for_short_audio_into_silence(stream, error, call):
     return NOTHING
 
 
+@by_tests("ERR-01", on="failed")
+def turns_missing_memory_into_silence(stream, error, call):
+    """Returns no text if its engine has no memory."""
+    if not isinstance(error.__cause__, MemoryError) or is_broken(error):
+        raise error
+    return NOTHING
+
+
+@by_tests("ERR-02")
+class FailedTurnChangesSpeaker(FaultyStream):
+    """Has the speaker of a turn from then on, although the call of it failed."""
+
+    ahead = None
+
+    def new_speaker(self, change):
+        try:
+            return super().new_speaker(change)
+        except BackendError:
+            self.ahead = change
+            raise
+
+    def changed(self, emission, call):
+        if self.ahead is None or call == "new_speaker":
+            return emission
+        start, speaker = self.ahead.start, self.ahead.speaker
+        return each(emission, lambda t: edit(t, speaker=speaker) if t.start >= start else t)
+
+
 @by_tests("ERR-02")
 class ForgetsLanguageAfterFailure(FaultyStream):
     """Writes words in capitals, as another language would, after a call of a forced one failed."""

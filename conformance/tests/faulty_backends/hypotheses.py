@@ -154,6 +154,12 @@ def shows_nothing(stream, tokens):
     return [token for token in tokens if token.end < due]
 
 
+@by_tests("HYP-02", on="shown")
+def shows_four_utterances(stream, tokens):
+    """Shows nothing after four pauses."""
+    return tokens if stream.silences < 4 else []
+
+
 @in_sessions("HYP-02", on="shown")
 def hypothesis_drops_first_word(stream, tokens):
     """Shows the hypothesis without its first word, once six words are committed."""

@@ -389,6 +389,14 @@ def hides_warmup_failure(backend):
 
 
 @by_tests("LIFE-09", on="warmup")
+def is_warm_before_its_engine_answers(backend):
+    """Notes that it is warm before its engine has answered, and does not try again."""
+    if not backend.marks.get("is_warm"):
+        backend.marks["is_warm"] = True
+        FaultyBackend.warmup(backend)
+
+
+@by_tests("LIFE-09", on="warmup")
 def second_warmup_fails(backend):
     """Raises at its second warmup, because its caches are allocated already."""
     FaultyBackend.warmup(backend)

@@ -55,6 +55,25 @@ def keeps_variable_of_a_failed_path(model):
 
 
 @by_tests("PKG-06", on="load")
+def puts_back_no_timeout(model):
+    """Sets the default timeout of sockets for its load, and removes it afterwards."""
+    socket.setdefaulttimeout(60.0)
+    backend = load(SCRIPTED_SPEC, model)
+    socket.setdefaulttimeout(None)
+    return backend
+
+
+@by_tests("PKG-06")
+class SeedsForAnOption(FaultyStream):
+    """Seeds numpy's generator in each step of streams that have other ticks than its default."""
+
+    def made(self, call, make):
+        if self.tick not in (None, 0.5):
+            np.random.seed(1)  # noqa: NPY002 -- the fault
+        return super().made(call, make)
+
+
+@by_tests("PKG-06", on="load")
 def configures_logging(model):
     """Sets the level of the root logger when it is loaded."""
     logging.getLogger().setLevel(logging.ERROR - logging.getLogger().level % 2 - 1)

@@ -72,6 +72,19 @@ class HidesItsGrowth(FaultyStream):
 
 
 @by_tests("RES-01")
+class KeepsEmptyChunks(FaultyStream):
+    """Keeps each chunk without samples."""
+
+    def begin(self):
+        self.kept = []
+
+    def received(self, audio):
+        if not len(audio):
+            self.kept.append(audio)
+        return audio
+
+
+@by_tests("RES-01")
 class NeverTrimsItsAudio(HidesItsGrowth):
     """Keeps all audio, but counts only what its window needs."""
 

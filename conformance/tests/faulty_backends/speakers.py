@@ -49,6 +49,27 @@ class TurnAheadReplacesSpeaker(FaultyStream):
         )
 
 
+@by_tests("SPK-02")
+class ForgetsTurnAheadAtFlush(FaultyStream):
+    """Forgets a turn that lies ahead at the next flush, and goes on with the speaker before."""
+
+    ahead = speaker = None
+
+    def new_speaker(self, change):
+        is_ahead = change.start > end_of(self) + 0.1
+        self.ahead, self.speaker = (change, self.speaker) if is_ahead else (None, change.speaker)
+        return super().new_speaker(change)
+
+    def changed(self, emission, call):
+        if self.ahead is not None and self.has_flushed:
+            start, speaker = self.ahead.start, self.speaker
+            emission = each(emission, lambda t: edit(t, speaker=speaker) if t.start >= start else t)
+        self.has_flushed = self.has_flushed or call in ("start_silence", "is_last")
+        return emission
+
+    has_flushed = False
+
+
 @in_sessions("SPK-01", on="new_speaker")
 def loses_word_at_past_turn(stream, change):
     """Drops the last word of a turn that lies more than a second in the past."""

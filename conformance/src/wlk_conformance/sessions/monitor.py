@@ -171,9 +171,14 @@ class MonitoredProcessor:
         return self._new_speaker if name == "new_speaker" else value
 
     def _new_speaker(self, change: Any) -> Any:
+        turns = self._speakers.turns
         if hasattr(change, "start"):
-            self._speakers.turns.append(change)
-        return self._emitting("new_speaker", change)
+            turns.append(change)
+        try:
+            return self._emitting("new_speaker", change)
+        except BaseException:
+            turns[:] = [turn for turn in turns if turn is not change]  # the call changed nothing
+            raise
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:
         """Insert the chunk, and check the clock and that the engine is not called."""

@@ -49,7 +49,7 @@ COPIED = 1_000_000  # bytes that an insert may allocate, because buffers grow no
 SHORT = 0.005  # seconds; a chunk shorter than a mel frame
 INSERTS = 50  # while a step runs, so that a short wait in each adds up
 GAP = 3.0  # seconds
-LONG_SECONDS = 5  # of a chunk
+LONG_SECONDS = 35  # of a chunk; longer than the windows of models
 LONG_QUIET = 12.0  # seconds, after which a gate may have fallen asleep
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -230,9 +230,11 @@ class FailureRules:
         first, rest = stimulus.cut(stimulus.seconds / 2)
         middle, rest = np.array_split(rest, 2)
         step, flush = StreamDriver.process, StreamDriver.start_silence
-        for is_after, (failing, goes_on) in product(
-            (False, True), ((step, None), (step, flush), (flush, None), (flush, _end_silence))
-        ):
+        ways: list[tuple[Callable[[StreamDriver], object], Any]]
+        ways = [(step, None), (step, flush), (flush, None), (flush, _end_silence)]
+        if wlk.has("speaker-turns"):
+            ways.append((_turn, None))
+        for is_after, (failing, goes_on) in product((False, True), ways):
             what = f"{failing.__name__} that failed and was not repeated"
             plain, driver = wlk.stream(), wlk.stream()
             for each in (plain, driver):
@@ -250,6 +252,8 @@ class FailureRules:
                     goes_on(each)
                 each.insert(rest)
                 each.end()
+            speakers = {token.speaker for token in driver.tokens}
+            assert speakers <= {None, "anna"}, f"{what} changed the speaker to {speakers}"
             with unless_answers_vary(wlk, stimulus):
                 check_same(plain.tokens, driver.tokens, what=what, tolerance=0.1)
         _require(faults.raised - before)
@@ -351,6 +355,10 @@ class FailureRules:
             check_alone(wlk, stimulus, healthy, "beside a stream that fails")
         check_alone(wlk, stimulus, wlk.run(stimulus), "opened after a failure")
         _require(faults.raised - before)
+
+
+def _turn(driver: StreamDriver) -> None:
+    driver.new_speaker("bob")
 
 
 def _end_silence(driver: StreamDriver) -> None:

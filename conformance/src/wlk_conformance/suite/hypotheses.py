@@ -28,6 +28,7 @@ from wlk_core.streaming import Word
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
 
+UTTERANCES = 8  # of a stream
 READS = 50  # while a step runs, so that a short wait in each adds up
 
 
@@ -141,6 +142,30 @@ class HypothesisRules:
         assert 2 * sum(complete) >= len(complete), (
             f"{complete.count(False)} of {len(complete)} running transcripts end before the "
             f"engine's answer: {shorter}"
+        )
+
+    @rule(
+        "HYP-02",
+        "what is shown is counted over the utterances of a stream, and ends at some number",
+        requires="hypothesis",
+        since="2.0",
+    )
+    def test_every_utterance_is_shown(self, wlk: BackendUnderTest) -> None:
+        """The words of later utterances are shown as those of the first are."""
+        stimulus = wlk.speech(4, seed=3)
+        driver = wlk.stream()
+        shown: list[bool] = []
+        for _ in range(UTTERANCES):
+            was_shown = False
+            for chunk in stimulus.chunks(0.5):
+                driver.insert(chunk)
+                driver.process()
+                was_shown = was_shown or bool(driver.processor.get_buffer().tokens)
+            shown.append(was_shown)
+            driver.silence(1.0)
+        assert all(shown) or not shown[0], (
+            f"the words of utterance {shown.index(False) + 1} were never shown, the same words in "
+            "the first one were"
         )
 
     @rule(

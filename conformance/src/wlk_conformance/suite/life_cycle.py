@@ -386,6 +386,18 @@ class LifeRules:
                 except Exception:  # noqa: BLE001, S112 -- any will do, if it is not swallowed
                     continue
                 assert not faults.raised, f"engine call {number} failed, but warmup returned"
+        other = wlk.another_backend()
+        faults = EngineFaults.of_backend(other)
+        assert faults is not None
+        for attempt in ("first", "second", "third"):
+            before = faults.raised
+            with faults.failing(range(1, 4 * WARMUP_CALLS)):
+                try:
+                    other.warmup()
+                except Exception:  # noqa: BLE001, S112 -- as above
+                    continue
+            did = "returned" if faults.raised > before else "was not tried again"
+            raise AssertionError(f"the engine still fails, but the {attempt} warmup {did}")
 
     @rule(
         "LIFE-10",

@@ -16,7 +16,13 @@ from unittest.mock import patch
 from wlk_conformance.backend_under_test import FREE_TEXTS, off_default
 from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.rules import RULES, NotApplicable, rule
-from wlk_conformance.side_effects import network_blocked, seeded_by
+from wlk_conformance.side_effects import (
+    changed_state,
+    network_blocked,
+    process_state,
+    seeded_by,
+    unusual_process,
+)
 from wlk_conformance.stalls import ends_in_time, look_at
 from wlk_conformance.suite.scenes import check_raises, counted, texts_of_calls, variant_streams
 from wlk_core.backend import LONG_FORM
@@ -299,9 +305,10 @@ class PackagingRules:
             wlk.run(stimulus, of=other)
             if wlk.has("speaker-turns"):
                 wlk.stream(stimulus.audio, of=other).new_speaker(1)
-            for arguments in wlk.policy_variants:
+            for arguments in wlk.variants.values():
                 with suppress(OptionError):  # not every model has every policy of its backend
-                    driver = wlk.run(stimulus, of=other, **arguments)
+                    driver = wlk.stream(stimulus.audio, of=other, **arguments)
+                    driver.end()
                     driver.reset()
             if (faults := EngineFaults.of_backend(other)) is not None:
                 failing = wlk.stream(stimulus.audio, of=other)
@@ -317,10 +324,13 @@ class PackagingRules:
             with network_blocked(), suppress(Exception):
                 wlk.load(NOWHERE, **wlk.backend_options).close()
 
-        with tempfile.TemporaryDirectory() as folder:
-            # The runner compares all else, before and after every test.
+        with tempfile.TemporaryDirectory() as folder, unusual_process():
+            before = process_state()
             seeded = seeded_by(use)
+            # The runner compares it too, before and after every test, but as it is by default.
+            changed = changed_state(before, process_state())
         assert not seeded, f"a load or a call seeds {' and '.join(seeded)}"
+        assert not changed, "; ".join(changed)
 
 
 def _point(wlk: BackendUnderTest) -> str:

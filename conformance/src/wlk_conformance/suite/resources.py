@@ -148,11 +148,12 @@ class ResourceRules:
         stream = wlk.backend.create_processor(**wlk.stream_options)
         bad = np.full(SAMPLE_RATE, np.nan, dtype=np.float32)
 
-        def hundred_reads() -> None:
+        def hundred_reads_and_empty_chunks() -> None:
             for _ in range(READS):
                 stream.get_buffer()
                 stream.stats  # noqa: B018 -- a read is what is tested
                 stream.has_backlog  # noqa: B018
+                stream.insert_audio_chunk(stimulus.audio[:0])
 
         def turn() -> None:
             stream.insert_audio_chunk(stimulus.audio)
@@ -183,7 +184,7 @@ class ResourceRules:
             wlk.backend.warmup()
 
         _step(stream, stimulus.audio)
-        acts = [hundred_reads, reset, refused_chunk, warmup]
+        acts = [hundred_reads_and_empty_chunks, reset, refused_chunk, warmup]
         acts += [turn] if wlk.has("speaker-turns") else []
         acts += [prepared_flush] if callable(getattr(stream, "prepare_flush", None)) else []
         acts += [failed_call] if wlk.engine_calls is not None else []

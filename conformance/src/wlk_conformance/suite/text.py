@@ -33,7 +33,7 @@ from wlk_conformance.suite.scenes import (
     unchanged,
     unless_answers_vary,
 )
-from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver
+from wlk_conformance.testing import CELL_SAMPLES, CodedToken, StreamDriver, silence
 from wlk_core import SAMPLE_RATE
 from wlk_core.errors import OptionError
 from wlk_core.streaming import Word, needs_space
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_core import ASRToken
+    from wlk_core import ASRToken, Backend
 
 CHUNKS = (0.032, 0.08, 0.5, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 SLOW = 1.5  # seconds that an engine call is held: longer than limits of a second
@@ -426,6 +426,29 @@ class TextRules:
             for tokens in tokens_of(stimulus.audio, count):
                 with unless_answers_vary(wlk, stimulus):
                     check_same(expected, tokens, what="after streams that are gone")
+
+    @rule("COM-04", "answers are cached by the length and the ends of the audio", since="2.0")
+    def test_audio_that_begins_and_ends_alike_is_told_apart(self, wlk: BackendUnderTest) -> None:
+        """A stream that begins and ends with the audio of an earlier one has its own words."""
+        same, first, second = (wlk.speech(n, seed=seed) for n, seed in ((3, 3), (2, 4), (2, 5)))
+        size = min(len(first.audio), len(second.audio))
+        quiet = silence(0.5)
+        parts = (
+            np.concatenate((quiet, same.audio, a.audio[:size], quiet)) for a in (first, second)
+        )
+        wlk.recipes.append("between two clips of equal audio, all of it at once")
+        one, other = (attrs.evolve(same, audio=audio) for audio in parts)
+
+        def played(stimulus: Stimulus, backend: Backend) -> Sequence[ASRToken]:
+            driver = wlk.stream(stimulus.audio, of=backend)
+            driver.end()
+            return driver.tokens
+
+        alone, backend = played(other, wlk.another_backend()), wlk.another_backend()
+        played(one, backend)
+        after = played(other, backend)
+        with unless_answers_vary(wlk, other):
+            check_same(alone, after, what="after audio with the same ends")
 
     @rule("COM-04", "state of one stream or call reaches another", since="2.0")
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:

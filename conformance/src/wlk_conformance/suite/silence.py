@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 FAINT = 0.003  # level of noise too soft to be taken for a word
 CLIPS = range(40, 46)  # seeds
-#: Languages whose codes were others once, by which some engines still call them.
+#: Languages that some engines know by another code, such as "iw" for "he".
 RENAMED = frozenset({"fil", "he", "id", "jv", "nb", "no", "yi", "zh"})
 SHORT_AUDIO = 0.2  # seconds: the end of a word
 PAIRS = 4  # of words, because a policy may need many more to fill its window
@@ -456,7 +456,7 @@ class SpeakerRules:
                 driver.feed(audio)
                 driver.finish()
                 play(language=languages[-1], **arguments)
-        for code in RENAMED.intersection(wlk.spec.languages):
+        for code in sorted(RENAMED.intersection(wlk.spec.languages)):
             with suppress(OptionError):
                 wlk.stream(audio, language=code).end()
         driver = play(language=languages[0])

@@ -140,12 +140,12 @@ PROVE = ("python", "tools/prove.py", "--reports", REPORTS)  # backends, "--", ar
 def conformance(session: nox.Session) -> None:
     """Prove most backends in the contract tier; `-- --speech`: in both tiers; `-- NAME`: one."""
     if session.posargs == ["--speech"]:
-        main = (name for name, proof in PROOFS.items() if "quick" in proof)
+        main = (name for name, proof in PROOFS.items() if proof.get("quick") in (True, "speech"))
         _run(session, *PROVE, *main, "--", "--speech")
     elif session.posargs:
         _run(session, "wlk-conformance", *session.posargs)
     else:  # with few generated sessions; the speech tier plays the default number
-        quick = (name for name, proof in PROOFS.items() if proof.get("quick") is True)
+        quick = (name for name, proof in PROOFS.items() if proof.get("quick") in (True, "contract"))
         _run(session, *PROVE, *quick, "--", "--sessions=3")
 
 
@@ -289,7 +289,11 @@ def alone(session: nox.Session, part: str) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def wheels(session: nox.Session) -> None:
-    """Build every distribution, install the wheels by name, and prove two backends from them."""
+    """
+    Build every distribution, install the wheels by name, and prove a backend from them.
+
+    `-- NAME ...` proves others, such as faster-whisper and voxtral-mlx.
+    """
     session.install(*_group("release"))
     shutil.rmtree(DIST, ignore_errors=True)
     for path in DISTRIBUTIONS:
@@ -303,10 +307,10 @@ def wheels(session: nox.Session) -> None:
     install("wlk-core", "wlk-voxtral-mlx[cpu]")
     session.chdir(session.create_tmp())
     session.run("wlk-core", "transcribe", "demo.flac", success_codes=[2])  # needs wlk-live
-    install("wlk-live", "wlk-whisper", "wlk-conformance")
+    install("wlk-live", "wlk-whisper", "wlk-sherpa", "wlk-conformance")
     for command in ("--version", "plugins", "backends", "doctor", "demo --fast"):
         session.run("wlk-core", *command.split())
-    for backend in ("faster-whisper", "voxtral-mlx"):
+    for backend in session.posargs or ("sherpa",):
         suite = ("wlk-conformance", backend, "--model", "digits", "--sessions", "3")
         session.run(*suite, env=ENVIRONMENT)
 

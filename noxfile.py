@@ -126,10 +126,11 @@ def tests(session: nox.Session) -> None:
 @shared(default=False)
 def slow(session: nox.Session) -> None:
     """Run the tests marked slow."""
-    # worksteal: one test installs packages for more than a minute.  Three workers, because many
+    # worksteal: one test installs packages for minutes.  It is in tests/, so in reverse order it
+    # begins early, and the short tests of the catalogue come last.  Three workers, because many
     # tests wait: for a slow engine, a process or a package.
     options = ("-n", "3", "--dist", "worksteal", "--durations=20")
-    _run(session, *PYTEST, *MOST, *options, "-m", "slow", *TESTS)
+    _run(session, *PYTEST, *MOST, *options, "-m", "slow", *reversed(TESTS))
 
 
 REPORTS = ".nox/.cache/compliance"  # reports of proofs, from which docs/compliance.md is written

@@ -90,7 +90,7 @@ def test_the_caption_window_has_no_finding(open_page, address):
     page = open_page(f"{address}/page/captions.html").page
     page.evaluate("""() => new BroadcastChannel("wlk-captions").postMessage(
         { lines: [{ speaker: "A", solid: "four two", pending: " seven",
-            translation: "vier zwei", language: "de" }] })""")
+            language: "en", translation: "vier zwei", target: "de" }] })""")
     page.get_by_text("four two").wait_for()
 
     assert violations(page) == []

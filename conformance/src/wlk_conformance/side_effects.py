@@ -77,21 +77,16 @@ def process_state() -> dict[str, object]:
 def unusual_process() -> Iterator[None]:
     """Change what a backend may put back to a default instead of to what it was."""
     root = logging.getLogger()
-    before = (
-        socket.getdefaulttimeout(), sys.getrecursionlimit(), sys.getswitchinterval(), root.level
-    )  # fmt: skip
-    socket.setdefaulttimeout(3600.0)
-    sys.setrecursionlimit(before[1] + 1)
-    sys.setswitchinterval(before[2] / 2)
-    root.setLevel(logging.CRITICAL - 1)
-    try:
-        with np.errstate(under="warn"):
-            yield
-    finally:
-        socket.setdefaulttimeout(before[0])
-        sys.setrecursionlimit(before[1])
-        sys.setswitchinterval(before[2])
-        root.setLevel(before[3])
+    with ExitStack() as restored, np.errstate(under="warn"):
+        restored.callback(socket.setdefaulttimeout, socket.getdefaulttimeout())
+        socket.setdefaulttimeout(3600.0)
+        restored.callback(sys.setrecursionlimit, sys.getrecursionlimit())
+        sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+        restored.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(sys.getswitchinterval() / 2)
+        restored.callback(root.setLevel, root.level)
+        root.setLevel(logging.CRITICAL - 1)
+        yield
 
 
 def _working_directory() -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from wlk_bench.data import Sample
 
 SILENCES = (0.4, 0.6, 0.8, 1.2)  #: seconds; rules to compare a detector with
-_PAUSE = GateParameters(silence_seconds=0.2, pre_roll=0.0)
+# Seven frames of the detector, the fewest that last 0.2 s.
+_PAUSE = GateParameters(silence_seconds=0.224, pre_roll=0.0)
 _EARLY = 0.3  # seconds that an end in the reference may precede the last frame of speech
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 import math
 import threading
 from typing import TYPE_CHECKING, Any
@@ -171,14 +171,13 @@ class MonitoredProcessor:
         return self._new_speaker if name == "new_speaker" else value
 
     def _new_speaker(self, change: Any) -> Any:
-        turns = self._speakers.turns
-        if hasattr(change, "start"):
-            turns.append(change)
-        try:
-            return self._emitting("new_speaker", change)
-        except BaseException:
-            turns[:] = [turn for turn in turns if turn is not change]  # the call changed nothing
-            raise
+        with ExitStack() as failed:
+            if hasattr(change, "start"):
+                self._speakers.turns.append(change)
+                failed.callback(self._speakers.turns.remove, change)
+            emission = self._emitting("new_speaker", change)
+            failed.pop_all()  # a call that fails changes nothing
+        return emission
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:
         """Insert the chunk, and check the clock and that the engine is not called."""

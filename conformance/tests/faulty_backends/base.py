@@ -246,7 +246,7 @@ class FaultyCase:
 
         def load(model=None, **options):
             spec.backend_options(options)  # refuses options that the spec does not declare
-            return self.make(model or spec.default_model)
+            return self.make(model or spec.default_model, **options)
 
         return BackendUnderTest(
             spec=spec, load=load, tiers=self.tiers, entry_point=self.entry_point, sessions=0
@@ -287,9 +287,9 @@ def listed(rule, *, detector, on="changed", spec=None, tiers=(), entry_point=Non
     def list_fault(fault):
         kind = fault if isinstance(fault, type) else _class_of(fault, on)
 
-        def make(model=None):
+        def make(model=None, **options):
             if not issubclass(kind, FaultyStream | FaultyBackend):
-                return kind.load(model)
+                return kind.load(model, **options)
             load_scripted(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist
             return kind() if issubclass(kind, FaultyBackend) else FaultyBackend(kind)
 

@@ -232,6 +232,28 @@ class KeepsSpeakerOverReset(FaultyStream):
 
 
 @by_tests("LIFE-06")
+class KeepsTurnsOverReset(FaultyStream):
+    """Keeps the speaker turns over a reset, with their times."""
+
+    lasting = (*FaultyStream.lasting, "turns")
+    turns = ()
+
+    def new_speaker(self, change):
+        self.turns += (change,)
+        return super().new_speaker(change)
+
+    def speaker_of(self, token):
+        """Return the speaker of the last turn before *token*."""
+        speakers = (turn.speaker for turn in reversed(self.turns) if turn.start <= token.start)
+        return next(speakers, token.speaker)
+
+    def changed(self, emission, call):
+        if not self.resets:
+            return emission
+        return each(emission, lambda token: edit(token, speaker=self.speaker_of(token)))
+
+
+@by_tests("LIFE-06")
 class KeepsCountersOverReset(FaultyStream):
     """Adds the forward passes before a reset to those after it."""
 

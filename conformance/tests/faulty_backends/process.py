@@ -10,12 +10,15 @@ import random
 import signal
 import socket
 import sys
+import tempfile
 
 import numpy as np
 
 from faulty_backends.base import FaultyStream, by_tests, in_sessions
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_conformance.scripted.backend import load
+from wlk_core.errors import BackendUnavailable
+from wlk_core.standard_options import device
 
 _open = []
 
@@ -51,6 +54,18 @@ def keeps_variable_of_a_failed_path(model):
     before, os.environ["HF_HUB_OFFLINE"] = os.environ.get("HF_HUB_OFFLINE", ""), "1"
     backend = load(SCRIPTED_SPEC, model)
     os.environ["HF_HUB_OFFLINE"] = before
+    return backend
+
+
+@by_tests("PKG-06", on="load", spec={"options": (*SCRIPTED_SPEC.options, device("cpu", "cuda"))})
+def keeps_directory_of_a_refused_device(model, device="auto"):
+    """Loads in the folder of its files, and stays there if the device is missing."""
+    before = Path.cwd()
+    os.chdir("/" if before != Path("/") else tempfile.gettempdir())
+    if device == "cuda":
+        raise BackendUnavailable("no CUDA device was found; use device=cpu")
+    backend = load(SCRIPTED_SPEC, model)
+    os.chdir(before)
     return backend
 
 

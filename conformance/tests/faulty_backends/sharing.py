@@ -13,6 +13,7 @@ from faulty_backends.base import (
     FaultyBackend,
     FaultyStream,
     LosingStream,
+    again,
     alone,
     by_tests,
     each,
@@ -664,3 +665,22 @@ class PreparesAtFirstCall(Matcher):
 
     def prepare(self, digit):
         """Prepare the template of a digit."""
+
+
+@by_tests("COM-04")
+class BeginsWithWordOfAnother(FaultyStream):
+    """Repeats its first word if the stream before it was closed without a flush."""
+
+    def begin(self):
+        self.is_due = self.backend.marks.pop("unfinished", False)
+
+    def changed(self, emission, call):
+        if not self.strikes(emission):
+            return emission
+        first = emission.committed[0]
+        return attrs.evolve(emission, committed=(first, again(first), *emission.committed[1:]))
+
+    def close(self):
+        if self.calls and not self.flushes:
+            self.backend.marks["unfinished"] = True
+        self.stream.close()

@@ -13,7 +13,10 @@ from faulty_backends.base import (
     again,
     alone,
     by_tests,
+    each,
+    edit,
     edited,
+    end_of,
     in_sessions,
     without,
 )
@@ -460,3 +463,22 @@ class RefusesWholeSeconds(FaultyStream):
         if isinstance(seconds, int):
             raise TypeError("expected a float")
         return seconds
+
+
+@by_tests("SIL-05")
+class MovesUndecodedWords(FaultyStream):
+    """Moves words whose audio no step has decoded by the pause after them."""
+
+    moves = ()
+
+    def end_silence(self, seconds, offset=None):
+        if self.stream.has_backlog:
+            self.moves += ((end_of(self), seconds),)
+        super().end_silence(seconds, offset)
+
+    def changed(self, emission, call):
+        def moved(token):
+            shift = sum(seconds for end, seconds in self.moves if token.end <= end)
+            return edit(token, start=token.start + shift, end=token.end + shift)
+
+        return each(emission, moved)

@@ -204,9 +204,11 @@ class LifeRules:
         expected = wlk.run(stimulus)
         for is_finished in (False, True):
             driver = wlk.stream()
-            driver.end_silence(7.0)
             if wlk.has("speaker-turns"):
                 driver.new_speaker("before")
+            driver.end_silence(7.0)
+            if wlk.has("speaker-turns"):
+                driver.new_speaker("later")
             driver.feed(before.audio, chunk_seconds=0.7)
             if is_finished:
                 driver.finish()

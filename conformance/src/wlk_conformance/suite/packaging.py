@@ -26,7 +26,13 @@ from wlk_conformance.side_effects import (
 from wlk_conformance.stalls import ends_in_time, look_at
 from wlk_conformance.suite.scenes import check_raises, counted, texts_of_calls, variant_streams
 from wlk_core.backend import LONG_FORM
-from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.errors import (
+    BackendError,
+    BackendUnavailable,
+    ModelNotFoundError,
+    OptionError,
+    WLKError,
+)
 from wlk_core.plugins import API_FLOOR, API_VERSION
 
 if TYPE_CHECKING:
@@ -314,6 +320,10 @@ class PackagingRules:
                 failing = wlk.stream(stimulus.audio, of=other)
                 with faults.failing((1,)), suppress(BackendError):
                     failing.finish()
+            for option in wlk.spec.options:
+                for value in option.choices if option.scope == "backend" else ():
+                    with suppress(WLKError):  # a device or an arithmetic that this machine lacks
+                        wlk.load(wlk.model, **{**wlk.backend_options, option.name: value}).close()
             # Last, because a load that succeeds may put back what one that fails has left.
             unusable: tuple[tuple[str | None, dict[str, Any]], ...]
             unusable = ((folder, {}), (f"{folder}/none", {}), (wlk.model, {"no_such_option": 1}))

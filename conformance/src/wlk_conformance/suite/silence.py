@@ -81,8 +81,9 @@ class SilenceRules:
     @rule("SIL-01", "pending audio, or a short remainder, is not decoded", kinds="O,S,G")
     def test_a_silence_returns_every_word(self, wlk: BackendUnderTest) -> None:
         """`start_silence()` returns every word whose audio was inserted, the last one included."""
-        for count, tail in ((1, 0.0), (4, 0.0), (4, 0.3)):
-            stimulus = wlk.speech(count, seed=3, tail=tail)
+        cases = [(1, 3, 0.0), (4, 3, 0.0), (4, 3, 0.3), *((2, seed, 0.0) for seed in CLIPS)]
+        for count, seed, tail in cases:
+            stimulus = wlk.speech(count, seed=seed, tail=tail)
             driver = wlk.stream()
             for chunk in stimulus.chunks(0.5):
                 driver.insert(chunk)
@@ -274,7 +275,16 @@ class SilenceRules:
         gap.feed(stimulus.audio)
         gap.insert(stimulus.audio, 2 * stimulus.seconds + seconds)
         gap.finish()
-        for driver in (wlk.play(stimulus.audio, seconds, stimulus.audio), gap):
+        in_time = wlk.play(stimulus.audio, seconds, stimulus.audio)
+        late = wlk.stream()  # its steps fall behind the audio
+        late.insert(stimulus.audio)
+        late.end_silence(seconds)
+        late.insert(stimulus.audio)
+        late.finish()
+        with unless_answers_vary(wlk, stimulus):
+            what = "a pause that came before a step"
+            check_same(in_time.tokens, late.tokens, what=what, tolerance=0.1)
+        for driver in (in_time, gap, late):
             wlk.require_tokens(driver.tokens, stimulus)
             # The monitor of every stream checks that no token lies in a pause.
             if wlk.is_coded:

@@ -392,12 +392,18 @@ class TextRules:
 
     @rule("COM-04", "state is kept by the address of an object that is gone", since="2.0")
     def test_streams_that_are_gone_change_nothing(self, wlk: BackendUnderTest) -> None:
-        """A stream opened after loud ones were closed and freed gives the same tokens."""
+        """
+        A stream opened after others were closed and freed gives the same tokens.
+
+        These were loud, or closed within a word, as by somebody who hangs up.
+        """
         stimulus, loud = wlk.speech(2, seed=10), wlk.log_stimulus(white_noise(0.6, level=0.9))
         if not wlk.is_coded:
             stimulus = wlk.log_stimulus(stimulus.scaled(RISING[0]))
 
-        def tokens_of(audio: NDArray[np.float32], count: int = 1) -> list[list[ASRToken]]:
+        def tokens_of(
+            audio: NDArray[np.float32], count: int = 1, *, ends: bool = True
+        ) -> list[list[ASRToken]]:
             # Not by the suite's own driver, which keeps what it has opened.
             with ExitStack() as opened:
                 streams = [
@@ -409,7 +415,7 @@ class TextRules:
                 for stream in streams:
                     stream.insert_audio_chunk(audio)
                 return [
-                    [*stream.process_iter().committed, *stream.finish().committed]
+                    [*stream.process_iter().committed, *(stream.finish().committed if ends else ())]
                     for stream in streams
                 ]
 
@@ -419,8 +425,11 @@ class TextRules:
             (expected,) = tokens_of(stimulus.audio)
         wlk.require_tokens(expected, stimulus)
         count = MANY_GONE if wlk.is_coded else GONE
+        half, _ = stimulus.cut((stimulus.words[-1].start + stimulus.words[-1].end) / 2)
         for number in range(ROUNDS):
-            tokens_of(loud.audio, count)  # their memory is free now, and some of it used again
+            # Their memory is free now, and some of it used again.
+            tokens_of(loud.audio, count)
+            tokens_of(half, count, ends=False)
             if number % 2:  # or as soon as their cycles are collected
                 gc.collect()
             for tokens in tokens_of(stimulus.audio, count):

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from wlk_whisper.engine.features import following_silence
 from wlk_whisper_digits import checkpoint_directory
 
 DIGITS = checkpoint_directory()
@@ -110,16 +111,17 @@ def test_logits_and_attention_are_those_of_transformers(tmp_path, framework, sha
 
 
 def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
-    """The decoder attends to the frames of the audio, then to those of 30 s of silence."""
-    audio, padded = (network.encode(features(200), is_padded=padded) for padded in (False, True))
+    """The decoder attends to the frames of the audio, then to some of 30 s of silence."""
+    audio, padded = (network.encode(features(200), silence_stride=stride) for stride in (0, 12))
     silence = getattr(network, "encoder", network).silence
     parts = [getattr(output, "cross", output) for output in (audio, silence, padded)]
 
-    assert parts[2].frames == 1500
+    kept = following_silence(100, 12)
+    assert parts[2].frames == 100 + len(range(1500)[kept])
     for layer in zip(*(part.cross_kv for part in parts), strict=True):
         for own, silent, joined in zip(*layer, strict=True):
             assert (own == joined[:, :, :100]).all()
-            assert (silent[:, :, 100:] == joined[:, :, 100:]).all()
+            assert (silent[:, :, kept] == joined[:, :, 100:]).all()
 
 
 @pytest.mark.parametrize("pieces", [(1,) * 9, (4, 1, 1, 3), (8, 1)], ids=str)

@@ -84,9 +84,9 @@ class ScriptedNetwork:
     windows: list = attrs.Factory(list)
     aligned: int = 0  # passes with attention
 
-    def encode(self, features, *, is_padded=False):
+    def encode(self, features, *, silence_stride=0):
         """Read the position in the utterance."""
-        self.windows.append((*features.shape, is_padded))
+        self.windows.append((*features.shape, silence_stride))
         first, samples = (round(float(value)) for value in features[:2, 0])
         audible = -(-samples // SAMPLES_PER_ENCODER_FRAME)
         return EncoderOutput(first // SAMPLES_PER_ENCODER_FRAME, features.shape[1] // 2, audible)

@@ -11,6 +11,7 @@ from wlk_core.errors import OptionError
 from wlk_core.plugins import LoadedBackend
 from wlk_whisper.backend import _open_stream, _warm_up
 from wlk_whisper.engine.engine import DecodingOptions, transcribe
+from wlk_whisper.engine.features import SILENCE_STRIDE
 from wlk_whisper.plugin import WHISPER
 
 from .scripts import HF_TOKENIZER, RATE, SOT, TOKENIZER, ScriptedNetwork, engine_of, ramp, sentence
@@ -75,16 +76,16 @@ def test_a_window_without_speech_has_no_words(probability, hallucinates, words):
     assert hypothesis.language == "en"
 
 
-def test_the_comparison_with_silence_is_counted():
-    """It takes an encoder pass of silence, and two passes of the decoder over the text."""
+def test_a_window_that_may_be_without_speech_is_decoded_again():
+    """It is, with all of the silence, and compared with silence; every pass is counted."""
     plain = run(ScriptedNetwork(sentence(" one two")), context="padded").work
     network = ScriptedNetwork(sentence(" one two"), no_speech_prob=0.5)
-    compared = run(network, context="padded").work
+    again = run(network, context="padded").work
+    forced = 3 + 1 + 2 + 1  # positions of the text, after its start and with its end
 
-    assert network.windows == [(80, 400, True), (80, 100, True)]
-    assert compared.encoder_frames == plain.encoder_frames + 100
-    assert compared.decoder_positions == plain.decoder_positions + 2 * (3 + 1 + 2 + 1)
-    assert compared.decoder_forwards == plain.decoder_forwards + 2
+    assert network.windows == [(80, 400, SILENCE_STRIDE), (80, 400, 1), (80, 100, 1)]
+    assert again.encoder_frames == 2 * plain.encoder_frames + 100
+    assert again.decoder_positions == 2 * (plain.decoder_positions - forced) + 3 * forced
 
 
 def test_the_language_is_detected_among_those_of_the_checkpoint():
@@ -147,15 +148,15 @@ def test_language_and_task_are_those_of_the_call():
 
 
 @pytest.mark.parametrize(
-    ("context", "frames", "is_padded"),
-    [("full", 3000, False), ("fitted", 400, False), ("padded", 400, True)],
+    ("context", "frames", "stride"),
+    [("full", 3000, 0), ("fitted", 400, 0), ("padded", 400, SILENCE_STRIDE)],
 )
-def test_the_window_is_full_fitted_or_padded(context, frames, is_padded):
+def test_the_window_is_full_fitted_or_padded(context, frames, stride):
     """Three seconds of audio are encoded as four seconds or thirty; the output may be padded."""
     network = ScriptedNetwork()
     hypothesis = run(network, context=context)
 
-    assert network.windows == [(80, frames, is_padded)]
+    assert network.windows == [(80, frames, stride)]
     assert hypothesis.work.encoder_frames == frames
 
 

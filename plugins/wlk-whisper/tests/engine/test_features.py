@@ -11,8 +11,10 @@ import pytest
 
 from wlk_whisper.ctranslate2.backend import BUNDLED
 from wlk_whisper.engine.features import (
+    SILENCE_STRIDE,
     WINDOW_MEL_FRAMES,
     audio_encoder_frames,
+    following_silence,
     log_mel,
     silence_features,
     window_mel_frames,
@@ -42,6 +44,19 @@ def test_a_padded_window_contains_the_audio_and_a_second_of_silence(samples):
 
     assert frames % 2 == 0
     assert frames == WINDOW_MEL_FRAMES or 16_000 <= frames * 160 - samples < 16_480
+
+
+@given(st.integers(1, 1499), st.sampled_from([1, SILENCE_STRIDE]))
+def test_silence_after_the_audio_is_the_same_frames_however_long_the_audio_is(frames, stride):
+    """They are every so-manieth of 30 s, the last one included."""
+    whole = range(1500)
+    following = whole[following_silence(frames, stride)]
+
+    assert [*following] == [
+        frame for frame in whole[following_silence(0, stride)] if frame >= frames
+    ]
+    assert following.step == stride
+    assert following[-1] == 1499
 
 
 def test_silence_has_the_features_of_zeros():

@@ -42,7 +42,7 @@ class ToyNetwork:
         self.output = rng.normal(size=(width, n_vocab)) * 1.5
         self.attention = rng.normal(size=(len(self.alignment_heads), width, 24))
 
-    def encode(self, features, *, is_padded=False):
+    def encode(self, features, *, silence_stride=0):
         """Return the length of *features*, float32[mels, frames]."""
         return ToyEncoderOutput(features.shape[1] // 2)
 

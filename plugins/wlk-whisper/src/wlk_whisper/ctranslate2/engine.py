@@ -16,6 +16,8 @@ from wlk_frameworks.decoding_loops import find_loop
 from wlk_whisper.engine.decoding import LOOP_MAX_TOKENS, LOOP_REPEATS
 from wlk_whisper.engine.features import (
     SAMPLES_PER_MEL_FRAME,
+    SILENCE_STRIDE,
+    following_silence,
     log_mel,
     silence_features,
     window_mel_frames,
@@ -83,25 +85,27 @@ class FasterWhisperEngine:
         """
         mel_frames = window_mel_frames(len(audio), options.context)
         work = WorkCounters(encoder_frames=mel_frames)
-        encoder_output = self.model.encode(log_mel(self.model.feature_extractor, audio, mel_frames))
-        if options.context == "padded":
-            encoded = _on_host(encoder_output)
-            padded = np.concatenate((encoded, self._silence[:, encoded.shape[1] :]), axis=1)
-            encoder_output = StorageView.from_array(padded)
+        encoded = self.model.encode(log_mel(self.model.feature_extractor, audio, mel_frames))
+        is_padded = options.context == "padded"
+        encoder_output = self._padded(encoded, SILENCE_STRIDE) if is_padded else encoded
         probability = None
         if language is None and self.is_multilingual:
             language, probability = self._detect_language(encoder_output, options.languages)
             work += WorkCounters(decoder_positions=1, decoder_forwards=1)
         language = language or "en"
         tokenizer = self._tokenizer(language, options.task)
+        budget = token_budget(len(audio), language, task=options.task)
         tokens, no_speech, generation_work = self._generate(
-            tokenizer,
-            encoder_output,
-            prompt,
-            options,
-            token_budget(len(audio), language, task=options.task),
+            tokenizer, encoder_output, prompt, options, budget
         )
         work += generation_work
+        if is_padded and no_speech > SPEECH_THRESHOLD:
+            # See WhisperEngine.decode_speech.
+            encoder_output = self._padded(encoded, 1)
+            tokens, no_speech, generation_work = self._generate(
+                tokenizer, encoder_output, prompt, options, budget
+            )
+            work += generation_work
         if not tokens or no_speech > NO_SPEECH_THRESHOLD:
             return Hypothesis(language=language, work=work)
         frames = max(2, -(-len(audio) // SAMPLES_PER_MEL_FRAME))
@@ -127,6 +131,12 @@ class FasterWhisperEngine:
         """The encoder output float32[1, frames, width] of 30 s of silence."""
         bands = len(self.model.feature_extractor.mel_filters)
         return _on_host(self.model.encode(silence_features(bands)))
+
+    def _padded(self, encoded: StorageView, stride: int) -> StorageView:
+        """Return *encoded*, [1, frames, width], and the encoder output of silence after it."""
+        host = _on_host(encoded)
+        following = self._silence[:, following_silence(host.shape[1], stride)]
+        return StorageView.from_array(np.concatenate((host, following), axis=1))
 
     def _detect_language(
         self, encoder_output: StorageView, allowed: tuple[str, ...]

@@ -8,6 +8,7 @@ with the committed words of the buffer and continues after them; the policy itse
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -88,24 +89,27 @@ def transcribe_aligned(
     if prefix:
         # The text has already begun with the prefix, so it may end right after it.
         logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=np.zeros(0, np.int64))
-    result = decode(
+    decode_over = partial(
+        decode,
         engine.network,
-        encoder_output,
-        [*start, *prefix],
+        prompt=[*start, *prefix],
         previous=previous,
         logit_filter=logit_filter,
         budget=budget,
         beam_size=options.beam_size,
         output_attention=True,
     )
-    work += result.work
-    if not prefix:
-        has_speech, speech_work = engine.has_speech(
-            result, tokenizer, encoder_output, samples=len(audio), context=options.context
+    result: DecodingResult | None
+    if prefix:
+        result = decode_over(encoder_output)
+        work += result.work
+    else:
+        result, _, decoding_work = engine.decode_speech(
+            decode_over, encoder_output, tokenizer, audio, options
         )
-        work += speech_work
-        if not has_speech:
-            return AlignedHypothesis(language=language, work=work)
+        work += decoding_work
+    if result is None:
+        return AlignedHypothesis(language=language, work=work)
     words, detokenised = _new_words(
         tokenizer,
         result,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -11,6 +12,7 @@ import numpy as np
 from wlk_core.plugins import Hypothesis, WorkCounters
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.features import (
+    SILENCE_STRIDE,
     audio_encoder_frames,
     log_mel,
     silence_features,
@@ -109,18 +111,24 @@ class WhisperEngine:
         return run
 
     def encode(
-        self, audio: NDArray[np.float32], options: DecodingOptions, language: str | None
+        self,
+        audio: NDArray[np.float32],
+        options: DecodingOptions,
+        language: str | None,
+        *,
+        has_all_silence: bool = False,
     ) -> tuple[Any, str, float | None, WorkCounters]:
         """
         Return the encoder output of *audio*, its language, a probability and the work counters.
 
         If *language* is None, it is detected among those of *options* or of the checkpoint; an
         English-only model needs no pass for that.  The probability is that of a detected language,
-        else None.
+        else None.  With *has_all_silence* a padded window is followed by all of the silence.
         """
         mel_frames = window_mel_frames(len(audio), options.context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
-        encoder_output = self.network.encode(features, is_padded=options.context == "padded")
+        stride = (1 if has_all_silence else SILENCE_STRIDE) if options.context == "padded" else 0
+        encoder_output = self.network.encode(features, silence_stride=stride)
         work = WorkCounters(encoder_frames=mel_frames)
         probability = None
         if language is None and self.is_multilingual:
@@ -204,30 +212,42 @@ class WhisperEngine:
         # The text is detokenised as a whole, and piece by piece.
         return words, work + WorkCounters(detokenised_ids=2 * len(tokens))
 
-    def has_speech(
+    def decode_speech(
         self,
-        result: DecodingResult,
-        tokenizer: Tokenizer,
+        decode_over: Callable[[Any], DecodingResult],
         encoder_output: Any,
-        *,
-        samples: int,
-        context: AudioContext,
-    ) -> tuple[bool, WorkCounters]:
-        """Return whether *result* is text of the audio, and the work counters; see no_speech.py."""
-        work = WorkCounters()
+        tokenizer: Tokenizer,
+        audio: NDArray[np.float32],
+        options: DecodingOptions,
+    ) -> tuple[DecodingResult | None, Any, WorkCounters]:
+        """
+        Return the text that *decode_over* finds, over which encoder output, and the work counters.
+
+        A padded window that may be without speech is decoded again with all of the silence after
+        it, because with less Whisper invents likelier text.  None if nobody speaks; see
+        no_speech.py.
+        """
+        result = decode_over(encoder_output)
+        work = result.work
+        is_padded = options.context == "padded"
+        if is_padded and result.no_speech_prob > SPEECH_THRESHOLD:
+            encoder_output, _, _, encoding = self.encode(
+                audio, options, tokenizer.language_code, has_all_silence=True
+            )
+            result = decode_over(encoder_output)
+            work += encoding + result.work
         tokens = [token for token in result.tokens if token < tokenizer.eot][:COMPARED_TOKENS]
         if not tokens or result.no_speech_prob > NO_SPEECH_THRESHOLD:
-            return False, work
+            return None, encoder_output, work
         if result.no_speech_prob <= SPEECH_THRESHOLD:
-            return True, work
-        is_padded = context == "padded"
-        mel_frames = window_mel_frames(0 if is_padded else samples, context)
+            return result, encoder_output, work
+        mel_frames = window_mel_frames(0 if is_padded else len(audio), options.context)
         features = silence_features(self.network.n_mels, mel_frames)
-        silence = self.network.encode(features, is_padded=is_padded)
+        silence = self.network.encode(features, silence_stride=1 if is_padded else 0)
         _, silent, silent_work = self._force(tokenizer, silence, tokens)
         _, heard, heard_work = self._force(tokenizer, encoder_output, tokens)
-        work = WorkCounters(encoder_frames=mel_frames) + silent_work + heard_work
-        return is_spoken(heard, silent), work
+        work += WorkCounters(encoder_frames=mel_frames) + silent_work + heard_work
+        return result if is_spoken(heard, silent) else None, encoder_output, work
 
     def _force(
         self,
@@ -271,21 +291,20 @@ def transcribe(
     encoder_output, language, probability, work = engine.encode(audio, options, language)
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
-    result = decode(
+    decode_over = partial(
+        decode,
         engine.network,
-        encoder_output,
-        tokenizer.sot_sequence,
+        prompt=tokenizer.sot_sequence,
         previous=previous,
         logit_filter=engine.logit_filter(tokenizer, has_timestamps=True),
         budget=token_budget(len(audio), language, task=options.task),
         beam_size=options.beam_size,
     )
-    work += result.work
-    has_speech, speech_work = engine.has_speech(
-        result, tokenizer, encoder_output, samples=len(audio), context=options.context
+    result, encoder_output, decoding_work = engine.decode_speech(
+        decode_over, encoder_output, tokenizer, audio, options
     )
-    work += speech_work
-    if not has_speech:
+    work += decoding_work
+    if result is None:
         return Hypothesis(language=language, work=work)
     tokens = [token for token in result.tokens if token < tokenizer.eot]
     spans, alignment_work = engine.align(tokenizer, encoder_output, tokens, len(audio))

@@ -17,9 +17,9 @@ AudioContext = Literal["padded", "full", "fitted"]
 What the encoder runs on, and what the decoder attends to.
 
 `full` is the window of Whisper's training: audio, then silence up to 30 s.  `padded` encodes the
-audio and a second of silence, then appends the encoder output of silence up to 30 s, which is
-computed once.  The decoder attends to as many frames as with `full`, for a fraction of the
-encoder's work.  `fitted` appends nothing, so the model must be trained on windows of any length.
+audio and a second of silence, and appends frames of the encoder output of 30 s of silence, which is
+computed once: a fraction of the encoder's work, and half of the decoder's.  `fitted` appends
+nothing, so the model must be trained on windows of any length.
 """
 
 SAMPLES_PER_MEL_FRAME = 160  # HOP_LENGTH of openai/whisper: 100 mel frames a second
@@ -32,6 +32,9 @@ _MIN_MEL_FRAMES = 200  # the shortest fitted window
 # 14 s, 161 differ from those of full windows with a margin of 0.5 s, 29 with 1 s, 30 with 2 s and
 # 29 with 4 s.  The noise floor is 26: full windows of 15 s against those of 30 s.
 _PADDED_MARGIN_MEL_FRAMES = 100
+# The decoder attends to every so-manieth frame of the silence behind that: a third of the frames to
+# attend to in windows of a few seconds, for as many wrong words.
+SILENCE_STRIDE = 12
 _SILENT_LOG_MEL = -1.5  # (log10(1e-10) + 4) / 4, the feature of zeros in openai/whisper
 
 
@@ -51,6 +54,11 @@ def window_mel_frames(samples: int, context: AudioContext) -> int:
 def silence_features(n_mels: int, mel_frames: int = WINDOW_MEL_FRAMES) -> NDArray[np.float32]:
     """Return the log-mel features float32[n_mels, mel_frames] of zeros."""
     return np.full((n_mels, mel_frames), _SILENT_LOG_MEL, dtype=np.float32)
+
+
+def following_silence(frames: int, stride: int) -> slice:
+    """Return which frames of the encoder output of 30 s of silence follow *frames* of audio."""
+    return slice(frames + (stride - 1 - frames) % stride, None, stride)
 
 
 def audio_encoder_frames(samples: int) -> int:

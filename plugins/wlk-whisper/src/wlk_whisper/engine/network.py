@@ -78,12 +78,12 @@ class Network(Protocol):
     #: The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order.
     alignment_heads: tuple[tuple[int, int], ...]
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> Any:
+    def encode(self, features: NDArray[np.float32], *, silence_stride: int = 0) -> Any:
         """
         Encode float32[mels, frames], an even number of mel frames up to 3000.
 
-        With *is_padded* the encoder output of silence is appended, up to 30 s.  The output is
-        opaque to callers, which pass it to `new_decoder`.
+        With *silence_stride* every so-manieth frame of the encoder output of silence follows, up to
+        30 s.  The output is opaque to callers, which pass it to `new_decoder`.
         """
         ...
 

@@ -10,7 +10,7 @@ from mlx_whisper.whisper import sinusoids
 import numpy as np
 
 from wlk_frameworks.mlx import gelu
-from wlk_whisper.engine.features import silence_features
+from wlk_whisper.engine.features import following_silence, silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues, DecoderOutput
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class MlxNetwork:
             mx.eval(embedding)
         self._positional_embedding = embedding
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> CrossKeysValues:
-        """Encode float32[mels, frames]; with *is_padded* the output of silence is appended."""
-        silence = self.silence.cross_kv if is_padded else ()
+    def encode(self, features: NDArray[np.float32], *, silence_stride: int = 0) -> CrossKeysValues:
+        """Encode float32[mels, frames]; with *silence_stride* the output of silence follows."""
+        silence = self.silence.cross_kv if silence_stride else ()
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._stream.acquire():
             x = mx.array(features.T[None]).astype(self._dtype)
@@ -65,11 +65,11 @@ class MlxNetwork:
             x = encoder.ln_post(x)
             cross_kv = tuple(_keys_and_values(block.cross_attn, x) for block in decoder.blocks)
             if silence:
-                frames = x.shape[1]
+                kept = following_silence(x.shape[1], silence_stride)
                 cross_kv = tuple(
                     (
-                        mx.concatenate([keys, silent_keys[:, :, frames:]], axis=2),
-                        mx.concatenate([values, silent_values[:, :, frames:]], axis=2),
+                        mx.concatenate([keys, silent_keys[:, :, kept]], axis=2),
+                        mx.concatenate([values, silent_values[:, :, kept]], axis=2),
                     )
                     for (keys, values), (silent_keys, silent_values) in zip(
                         cross_kv, silence, strict=True

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from wlk_frameworks.torch import inference
-from wlk_whisper.engine.features import silence_features
+from wlk_whisper.engine.features import following_silence, silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, CrossKeysValues
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class TorchEncoder:
     def __init__(self, whisper: WhisperForConditionalGeneration) -> None:
         self._whisper: Any = whisper
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> CrossKeysValues:
-        """Encode float32[mels, frames]; with *is_padded* the output of silence is appended."""
-        silence = self.silence.cross_kv if is_padded else ()
+    def encode(self, features: NDArray[np.float32], *, silence_stride: int = 0) -> CrossKeysValues:
+        """Encode float32[mels, frames]; with *silence_stride* the output of silence follows."""
+        silence = self.silence.cross_kv if silence_stride else ()
         model, device = self._whisper.model, self._whisper.device
         with inference(device):
             inputs = torch.from_numpy(features[None]).to(device, self._whisper.dtype)
@@ -50,10 +50,11 @@ class TorchEncoder:
                 for layer in model.decoder.layers
             ]
             if silence:
+                kept = following_silence(frames, silence_stride)
                 cross_kv = [
                     (
-                        torch.cat((keys, silent_keys[:, :, frames:]), dim=2),
-                        torch.cat((values, silent_values[:, :, frames:]), dim=2),
+                        torch.cat((keys, silent_keys[:, :, kept]), dim=2),
+                        torch.cat((values, silent_values[:, :, kept]), dim=2),
                     )
                     for (keys, values), (silent_keys, silent_values) in zip(
                         cross_kv, silence, strict=True

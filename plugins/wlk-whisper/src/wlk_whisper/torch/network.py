@@ -41,9 +41,9 @@ class TorchNetwork:
         self.n_vocab = int(whisper.config.vocab_size)
         self.n_text_ctx = int(whisper.config.max_target_positions)
 
-    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> CrossKeysValues:
+    def encode(self, features: NDArray[np.float32], *, silence_stride: int = 0) -> CrossKeysValues:
         """Encode float32[mels, frames]; see `TorchEncoder.encode`."""
-        return self.encoder.encode(features, is_padded=is_padded)
+        return self.encoder.encode(features, silence_stride=silence_stride)
 
     def new_decoder(self, encoder_output: CrossKeysValues) -> TorchDecoder:
         """Return a decoder of one row without tokens."""

@@ -246,3 +246,19 @@ class KeepsHypothesisAtSecondFlush(FaultyStream):
     def shown(self, tokens):
         self.last = tokens or self.last
         return tokens if self.flushes < 2 else self.last
+
+
+@by_tests("HYP-02")
+class ShowsOnlyLongUtterances(FaultyStream):
+    """Shows a hypothesis only if its utterance is at least as long as the longest one before."""
+
+    longest = length = 0
+
+    def changed(self, emission, call):
+        self.length += len(emission.committed)
+        if call == "start_silence":
+            self.longest, self.length = max(self.longest, self.length), 0
+        return emission
+
+    def shown(self, tokens):
+        return tokens if self.length + len(tokens) >= self.longest else ()

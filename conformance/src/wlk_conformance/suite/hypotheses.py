@@ -147,15 +147,16 @@ class HypothesisRules:
     @rule(
         "HYP-02",
         "what is shown is counted over the utterances of a stream, and ends at some number",
+        "what is shown must be as long as in an utterance before",
         requires="hypothesis",
         since="2.0",
     )
     def test_every_utterance_is_shown(self, wlk: BackendUnderTest) -> None:
-        """The words of later utterances are shown as those of the first are."""
-        stimulus = wlk.speech(4, seed=3)
+        """Words of later utterances are shown as those of the first are, also after a long one."""
+        short, long = wlk.speech(4, seed=3), wlk.speech(16, seed=7)
         driver = wlk.stream()
         shown: list[bool] = []
-        for _ in range(UTTERANCES):
+        for stimulus in (*[short] * UTTERANCES, long, short):
             was_shown = False
             for chunk in stimulus.chunks(0.5):
                 driver.insert(chunk)

@@ -262,3 +262,14 @@ class ShowsOnlyLongUtterances(FaultyStream):
 
     def shown(self, tokens):
         return tokens if self.length + len(tokens) >= self.longest else ()
+
+
+@by_tests("HYP-02")
+class StripsItsFirstWord(FaultyStream):
+    """Shows a hypothesis without the space before its first word."""
+
+    def shown(self, tokens):
+        return tuple(
+            edit(token, text=token.text.lstrip()) if index == 0 else token
+            for index, token in enumerate(tokens)
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_texts
@@ -23,7 +23,7 @@ from wlk_conformance.suite.scenes import (
 from wlk_conformance.suite.text import check_running
 from wlk_conformance.testing import StreamDriver
 from wlk_core import EPS
-from wlk_core.streaming import Word
+from wlk_core.streaming import Word, needs_space
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
@@ -142,6 +142,28 @@ class HypothesisRules:
         assert 2 * sum(complete) >= len(complete), (
             f"{complete.count(False)} of {len(complete)} running transcripts end before the "
             f"engine's answer: {shorter}"
+        )
+
+    @rule(
+        "HYP-02",
+        "the space before the first word shown is stripped",
+        requires="hypothesis",
+        since="2.0",
+    )
+    def test_what_is_shown_continues_what_is_committed(self, wlk: BackendUnderTest) -> None:
+        """Half of all hypotheses at least keep the space between committed words and their own."""
+        driver = wlk.stream()
+        lacking: list[bool] = []
+        for chunk in wlk.speech(8, seed=7).chunks(0.5):
+            driver.insert(chunk)
+            driver.process()
+            if driver.tokens and (shown := driver.processor.get_buffer().text):
+                lacking.append(needs_space(driver.text, shown))
+        driver.finish()
+        if any(needs_space(one.text, two.text) for one, two in pairwise(driver.tokens)):
+            raise NotApplicable("its tokens are pieces of words")
+        assert 2 * sum(lacking) <= len(lacking), (
+            f"{sum(lacking)} of {len(lacking)} hypotheses lack the space after committed words"
         )
 
     @rule(

@@ -39,7 +39,7 @@ REPEATS = 3  # of a stream, to see whether an engine varies
 FEW = 5  # single words, the shortest ones
 #: Seconds between connected words, by whether they are coded: spoken ones need an edge.
 CONNECTED = {True: (0.0, 0.0), False: (0.06, 0.1)}
-QUIET, LOUD = 0.02, 1.0  # peaks
+QUIET, LOUD = 0.05, 1.0  # peaks
 RISING = (0.15, 0.5)  # peaks: half and twice as loud as other speech
 WORD_ERRORS = 0.1  # share of the words that a model gets wrong, unless its spec declares it
 GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them

@@ -324,8 +324,8 @@ def test_wrong_words_are_not_blamed_on_the_hypothesis():
     case = FaultyCase(
         name="other", rule="", detector="tests", sentence="", make=lambda model: OfAnotherStream()
     )
-    outcome, later = outcomes(case.under_test(), rule="HYP-02")
+    outcome, *others = outcomes(case.under_test(), rule="HYP-02")
 
     assert outcome.status == "n/a"
     assert "the committed words are not those of the audio" in outcome.detail
-    assert later.status == "pass"
+    assert {other.status for other in others} == {"pass"}

@@ -151,7 +151,7 @@ class HypothesisRules:
         since="2.0",
     )
     def test_what_is_shown_continues_what_is_committed(self, wlk: BackendUnderTest) -> None:
-        """Half of all hypotheses at least keep the space between committed words and their own."""
+        """At least half of all hypotheses keep the space after the committed words."""
         driver = wlk.stream()
         lacking: list[bool] = []
         for chunk in wlk.speech(8, seed=7).chunks(0.5):

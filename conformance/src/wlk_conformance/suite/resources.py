@@ -199,6 +199,7 @@ class ResourceRules:
         acts = [finished_stream, unfinished_stream, refused_stream]
         _check_memory_of([*acts, *([stream_with_its_own_texts] if texts else [])])
 
+    # The last test of RES-01, because it takes the longest.
     @rule("RES-01", "not all state is counted in state_bytes", since="2.0")
     def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """

@@ -48,7 +48,7 @@ def test_a_padded_window_contains_the_audio_and_a_second_of_silence(samples):
 
 @given(st.integers(1, 1499), st.sampled_from([1, SILENCE_STRIDE]))
 def test_silence_after_the_audio_is_the_same_frames_however_long_the_audio_is(frames, stride):
-    """They are every so-manieth of 30 s, the last one included."""
+    """They are every nth frame of 30 s, the last one included."""
     whole = range(1500)
     following = whole[following_silence(frames, stride)]
 

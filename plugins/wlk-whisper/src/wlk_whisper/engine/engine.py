@@ -221,11 +221,11 @@ class WhisperEngine:
         options: DecodingOptions,
     ) -> tuple[DecodingResult | None, Any, WorkCounters]:
         """
-        Return the text that *decode_over* finds, over which encoder output, and the work counters.
+        Return the result of *decode_over*, the encoder output that it was given, and the work.
 
         A padded window that may be without speech is decoded again with all of the silence after
-        it, because with less Whisper invents likelier text.  None if nobody speaks; see
-        no_speech.py.
+        it, because with less Whisper invents likelier text.  The result is None if nobody speaks;
+        see no_speech.py.
         """
         result = decode_over(encoder_output)
         work = result.work

@@ -18,7 +18,7 @@ What the encoder runs on, and what the decoder attends to.
 
 `full` is the window of Whisper's training: audio, then silence up to 30 s.  `padded` encodes the
 audio and a second of silence, and appends frames of the encoder output of 30 s of silence, which is
-computed once: a fraction of the encoder's work, and half of the decoder's.  `fitted` appends
+computed once: a fraction of the encoder's work, and about half of the decoder's.  `fitted` appends
 nothing, so the model must be trained on windows of any length.
 """
 
@@ -32,8 +32,8 @@ _MIN_MEL_FRAMES = 200  # the shortest fitted window
 # 14 s, 161 differ from those of full windows with a margin of 0.5 s, 29 with 1 s, 30 with 2 s and
 # 29 with 4 s.  The noise floor is 26: full windows of 15 s against those of 30 s.
 _PADDED_MARGIN_MEL_FRAMES = 100
-# The decoder attends to every so-manieth frame of the silence behind that: a third of the frames to
-# attend to in windows of a few seconds, for as many wrong words.
+# Of the silence behind that the decoder attends to every 12th frame only.  In windows of a few
+# seconds these are a third of the frames, and words are wrong as often; see docs/whisper.md.
 SILENCE_STRIDE = 12
 _SILENT_LOG_MEL = -1.5  # (log10(1e-10) + 4) / 4, the feature of zeros in openai/whisper
 
@@ -57,7 +57,11 @@ def silence_features(n_mels: int, mel_frames: int = WINDOW_MEL_FRAMES) -> NDArra
 
 
 def following_silence(frames: int, stride: int) -> slice:
-    """Return which frames of the encoder output of 30 s of silence follow *frames* of audio."""
+    """
+    Return which frames of the encoder output of 30 s of silence follow *frames* encoded ones.
+
+    These are every *stride*-th frame, counted so that the last of the 30 s is among them.
+    """
     return slice(frames + (stride - 1 - frames) % stride, None, stride)
 
 

@@ -82,8 +82,8 @@ class Network(Protocol):
         """
         Encode float32[mels, frames], an even number of mel frames up to 3000.
 
-        With *silence_stride* every so-manieth frame of the encoder output of silence follows, up to
-        30 s.  The output is opaque to callers, which pass it to `new_decoder`.
+        Every *silence_stride*-th frame of the encoder output of silence follows, up to 30 s, or
+        none if that is 0.  The output is opaque to callers, which pass it to `new_decoder`.
         """
         ...
 

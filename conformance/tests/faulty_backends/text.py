@@ -21,6 +21,7 @@ from faulty_backends.base import (
 from wlk_core import EPS, SAMPLE_RATE, ASRToken, Emission
 
 IDLE = 4  # calls in a row with nothing to do
+SEGMENT = 46  # words, one more than the suite's utterances of a minute have
 _RUNS = count()
 
 
@@ -73,6 +74,22 @@ class TakesRepeatedWordForEcho(FaultyStream):
             emission = without(emission)
         self.last = emission.committed[-1].text.strip() if emission.committed else self.last
         return emission
+
+
+@by_tests("COM-01")
+class TakesThirdForLoop(FaultyStream):
+    """Drops a word that comes for the third time in a row, as if the model were in a loop."""
+
+    before = ("", "")
+
+    def changed(self, emission, call):
+        kept = []
+        for token in emission.committed:
+            text = token.text.strip()
+            if self.before != (text, text):
+                kept.append(token)
+            self.before = self.before[1], text
+        return attrs.evolve(emission, committed=tuple(kept))
 
 
 @in_sessions("COM-01")
@@ -259,6 +276,21 @@ def starts_short_rest_in_future(stream, emission, call):
 
 
 FILLERS = {"um", "uh", "hmm", "thank", "you", "thanks", "bye"}
+
+
+@by_tests("COM-03")
+class StripsSpaceOfSegments(FaultyStream):
+    """Removes the space before each word of an utterance that begins a minute's segment."""
+
+    count = 0  # words of the utterance
+
+    def changed(self, emission, call):
+        first = -self.count % SEGMENT or (0 if self.count else SEGMENT)
+        committed = emission.committed
+        if first < len(committed):
+            emission = edited(emission, first, text=str.lstrip)
+        self.count = 0 if call != "process_iter" else self.count + len(committed)
+        return emission
 
 
 @by_tests("COM-03")

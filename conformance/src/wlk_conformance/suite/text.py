@@ -20,6 +20,7 @@ from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.sessions.generated_session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech, white_noise
+from wlk_conformance.suite.rounds import rounds
 from wlk_conformance.suite.scenes import (
     MANNER,
     RISING,
@@ -54,6 +55,7 @@ MANY_GONE = 100  # the same on a fast engine
 ROUNDS = 2  # of them
 MAX_WORD_LETTERS = 20  # in a word; eight spoken digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
+FEW_JOINED = 0.015  # share of the words; a segment of half a minute has about thirty
 #: Texts that normalising Unicode, case or punctuation, a table column, or a filter of characters
 #: would change; a word of the engine becomes the one at its place among the digits.
 SPELLINGS = (
@@ -138,38 +140,41 @@ class TextRules:
         "COM-01",
         "the overlap is found by text instead of by time",
         "the first word after a pause is taken for an echo of the last one before it",
+        "a word that comes for the third time is taken for a loop of the model",
         kinds="O,G",
     )
-    def test_a_repeated_word_is_committed_twice(self, wlk: BackendUnderTest) -> None:
+    def test_a_repeated_word_is_committed_each_time(self, wlk: BackendUnderTest) -> None:
         """
-        Words spoken twice in a row are committed twice, whatever the gap between them.
+        Words spoken several times in a row are committed as often, whatever the gap between them.
 
         The gap may be audio or a pause.
         """
-        for is_paused, manners in (
-            (False, [(8, gap) for gap in (0.08, 0.24, 0.48, 0.96)]),
-            (True, [(seed, 0.24) for seed in (8, 9, 10)]),
+        pairs, often = (7, 7, 3, 3, 9, 9), (7,) * 6
+        for is_paused, digits, manners in (
+            (False, pairs, [(8, gap) for gap in (0.08, 0.24, 0.48, 0.96)]),
+            (False, often, [(8, gap) for gap in (0.24, 0.48)]),
+            (True, pairs, [(seed, 0.24) for seed in (8, 9, 10)]),
         ):
             spoken = committed = apart = 0
+            manner = f"{'in pairs' if digits == pairs else 'six times in a row'}"
+            manner += " with a pause between them" if is_paused else ""
             for seed, gap in manners:
-                stimulus = wlk.speech(6, seed=seed, gap=(gap, gap), digits=(7, 7, 3, 3, 9, 9))
+                stimulus = wlk.speech(6, seed=seed, gap=(gap, gap), digits=digits)
                 tokens = wlk.require_tokens(_pairs(wlk, stimulus, is_paused=is_paused), stimulus)
                 committed += len(words_of(tokens))
-                what = "pairs with a pause between them" if is_paused else f"pairs {gap} s apart"
-                check_spoken(wlk, stimulus, tokens, what)
+                check_spoken(wlk, stimulus, tokens, f"digits {manner}, {gap} s apart")
                 if wlk.is_coded:
                     continue
-                # The same digits in another order: the model may lose as many words of the pairs
-                # as it loses of these, which QUAL judges, and as many again.
+                # The same gaps between other digits: the model may lose as many words of the
+                # repeated ones as it loses of these, which QUAL judges, and as many again.
                 other = wlk.speech(6, seed=seed, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
                 apart += len(words_of(_pairs(wlk, other, is_paused=is_paused)))
                 spoken += len(other.spoken)
             lost = max(0, spoken - apart)
             allowed = (WORD_ERRORS + wlk.bounds.get("wer", 0.0)) * spoken + lost
             assert committed >= apart - allowed, (
-                f"{committed} words were committed of digits spoken in pairs"
-                f"{' with a pause between them' if is_paused else ''}, but {apart} of the same "
-                "digits in another order"
+                f"{committed} words were committed of digits spoken {manner}, but {apart} of as "
+                "many that differ"
             )
 
     @rule("COM-01", "windows of a second policy overlap, and words there come twice", since="2.0")
@@ -237,8 +242,16 @@ class TextRules:
         words = words_of(wlk.require_tokens(wlk.solo(stimulus), stimulus))
         longest = max((word for word in words if needs_space(word, word)), key=len, default="")
         assert len(longest) <= MAX_WORD_LETTERS, f"no space in {longest!r} for {stimulus.text!r}"
-        joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]
+        joined = _joined_digits(words)
         assert len(joined) <= WORD_ERRORS * len(words), f"no space in {', '.join(joined)}"
+
+    @rule("COM-03", "a segment inside the model begins without its space", since="2.0")
+    def test_a_space_lies_between_the_words_of_minutes(self, wlk: BackendUnderTest) -> None:
+        """After minutes without a pause, words have a space between them as after a pause."""
+        paused, spoken = (words_of(rounds(wlk, kind).tokens) for kind in ("pauses", "speech"))
+        joined = _joined_digits(spoken)
+        allowed = len(_joined_digits(paused)) + FEW_JOINED * len(spoken)
+        assert len(joined) <= allowed, f"no space in {', '.join(joined)}"
 
     @rule(
         "COM-03",
@@ -517,6 +530,11 @@ class TextRules:
         )
         # The monitor of every stream checks each token, of hypotheses as well.
         wlk.require_tokens(driver.tokens, stimulus)
+
+
+def _joined_digits(words: Sequence[str]) -> list[str]:
+    """Return those of *words* that are several digits without a space between them."""
+    return [word for word in words if JOINED_DIGITS.fullmatch(word)]
 
 
 def _pairs(wlk: BackendUnderTest, stimulus: Stimulus, *, is_paused: bool) -> Sequence[ASRToken]:

@@ -259,21 +259,22 @@ def alone(session: nox.Session, part: str) -> None:
     skipped = ("--ignore-glob=*/test_*conformance*.py",)
     # pip would install the build backend once for each distribution.
     session.install(*_group("editable"))
-    install = partial(session.install, "--no-build-isolation")
+    # Nor is anything compiled that no test imports.
+    install = partial(session.install, "--no-compile", "--no-build-isolation")
     if part == "core":
         install(*TEST, *_sources(*base))
         session.run(*PYTEST, "-n", "2", "core/tests")
     elif part == "oldest":
-        session.install(*dict.fromkeys(_oldest("core", "live")), *TEST, "psutil")
+        session.install("--no-compile", *dict.fromkeys(_oldest("core", "live")), *TEST, "psutil")
         install(*_sources("frameworks[recordings]"), "--no-deps", *_sources(*base, "live"))
-        session.install("soundfile", "soxr", "msgspec")
+        install("soundfile", "soxr", "msgspec")
         # Coverage is measured on PYTHON, because Python 3.12.1 has crashed while being traced.
         session.run(*PYTEST, "-n", "2", "--cov", "--cov-report=", "core/tests", "live/tests")
     elif part == "oldest-transformers":
         plugin = nox.project.load_toml(ROOT / "plugins/wlk-qwen3-simul/pyproject.toml")["project"]
         torch = plugin["optional-dependencies"]["torch"]
         (oldest,) = (each.split(",")[0] for each in torch if "transformers>=" in each)
-        session.install(TORCH)
+        install(TORCH)
         sources = _sources(*base, "live", "plugins/wlk-qwen3-simul")
         install(oldest.replace(">=", "=="), *TEST, *sources)
         tests = "plugins/wlk-qwen3-simul/tests"
@@ -390,7 +391,8 @@ def full(session: nox.Session) -> None:
     """Run what takes too long for CI: hour-long streams, a million generated inputs, benchmarks."""
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, *PYTEST, *PATIENT, "tests")
-    _run(session, *PYTEST, "-n", "2", *PATIENT, "conformance/tests/test_catalogue.py")
+    suite = (f"conformance/tests/test_{name}.py" for name in ("catalogue", "honest_backends"))
+    _run(session, *PYTEST, "-n", "2", *PATIENT, *suite)
     _add_korean(session, is_needed=False)
     _run(session, *PROVE, "--", "--speech", "--long")
     for command in PROJECT["tool"]["wlk"]["benchmarks"]:

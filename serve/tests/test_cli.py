@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
+import subprocess
+import sys
 from unittest.mock import Mock
 
 import click
@@ -26,6 +29,21 @@ def test_wlk_core_serve_is_the_same_command():
     assert main.get_command(click.Context(main), "serve") is cli.serve
     assert module.run is cli.run
     assert set(PINNED) <= {name for option in cli.serve.params for name in option.opts}
+
+
+@pytest.mark.parametrize(("given", "threads"), [(None, "1"), ("4", "4")])
+def test_numpy_computes_on_one_thread_unless_the_operator_says_otherwise(
+    monkeypatch, given, threads
+):
+    """Its threads would wait on the processors that engines need; so it was not imported before."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", given or "")  # which is put back
+    if given is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    execute(["--backend", "nope"], command=cli.serve, name="wlk-serve")
+    imported = "import sys, wlk_serve.cli; sys.exit('numpy' in sys.modules)"
+
+    assert os.environ["OPENBLAS_NUM_THREADS"] == threads
+    assert subprocess.run([sys.executable, "-c", imported], check=False).returncode == 0
 
 
 def test_warnings_of_plugins_have_the_form_of_the_log(monkeypatch, capsys):

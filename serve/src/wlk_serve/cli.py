@@ -170,6 +170,10 @@ def serve(
     **limits: Any,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
+    # Before numpy is imported.  Its threads gain nothing in features of a few seconds, and spin for
+    # tens of milliseconds after each product, on the processors of engines and of the event loop.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
     from wlk_live.config import choose_settings  # noqa: PLC0415 -- not for --help
     from wlk_live.filter_choice import FilterChoice  # noqa: PLC0415 -- as above
     from wlk_live.translator_choice import TranslatorChoice  # noqa: PLC0415 -- as above

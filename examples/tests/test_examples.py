@@ -78,8 +78,10 @@ def make(folder: Path, **answers: Any) -> Any:
 def assert_is_well_kept(folder: Path, site: Path) -> None:
     """Check a generated project with its own configuration of ruff and mypy."""
     pytest.importorskip("mypy")
+    # One cache for all generated projects, because most of the time is that of their dependencies.
+    mypy = (sys.executable, "-m", "mypy", "--cache-dir", folder.parents[1] / "mypy")
 
-    types = run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
+    types = run(*mypy, "src", "tests", cwd=folder, PYTHONPATH=site)
     style = run(sys.executable, "-m", "ruff", "check", ".", cwd=folder)
     form = run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
 

@@ -21,7 +21,7 @@ from faulty_backends.base import (
 from wlk_core import EPS, SAMPLE_RATE, ASRToken, Emission
 
 IDLE = 4  # calls in a row with nothing to do
-SEGMENT = 46  # words, one more than the suite's utterances of a minute have
+SEGMENT = 46  # words, one more than in the minutes of speech that the suite repeats
 _RUNS = count()
 
 
@@ -280,7 +280,7 @@ FILLERS = {"um", "uh", "hmm", "thank", "you", "thanks", "bye"}
 
 @by_tests("COM-03")
 class StripsSpaceOfSegments(FaultyStream):
-    """Removes the space before each word of an utterance that begins a minute's segment."""
+    """Begins each segment of a long utterance, one a minute, without its space."""
 
     count = 0  # words of the utterance
 

@@ -139,15 +139,16 @@ PROVE = ("python", "tools/prove.py", "--reports", REPORTS)  # backends, "--", ar
 
 @shared()
 def conformance(session: nox.Session) -> None:
-    """Prove most backends in the contract tier; `-- --speech`: in both tiers; `-- NAME`: one."""
+    """Prove some backends in the contract tier; `-- --speech`: in both tiers; `-- NAME`: one."""
+    few = "--sessions=3"  # `pages -- compliance` plays the default number
     if session.posargs == ["--speech"]:
         main = (name for name, proof in PROOFS.items() if proof.get("quick") in (True, "speech"))
-        _run(session, *PROVE, *main, "--", "--speech")
+        _run(session, *PROVE, *main, "--", "--speech", few)
     elif session.posargs:
         _run(session, "wlk-conformance", *session.posargs)
-    else:  # with few generated sessions; the speech tier plays the default number
+    else:
         quick = (name for name, proof in PROOFS.items() if proof.get("quick") in (True, "contract"))
-        _run(session, *PROVE, *quick, "--", "--sessions=3")
+        _run(session, *PROVE, *quick, "--", few)
 
 
 @shared(default=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-import os
 
 import attrs
 from fakes.wlk_fakes import MATCHER
@@ -157,16 +156,11 @@ def test_an_unusual_backend_keeps_the_rule_that_it_seems_to_break(name, rule):
         assert {each.status for each in outcomes(honest(name), rule=rule)} == {"pass"}
 
 
-#: Those that are unusual in a single respect, of which the test above judges the rule.
-SIMPLE = ("has a window that breathes", "fills a cache with a bound")
-WHOLE = [name for name in HONEST if name not in SIMPLE or os.environ.get("WLK_FULL") == "1"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", HONEST)
 def test_an_unusual_backend_complies(name, monkeypatch):
     """No rule is broken, in sessions either."""
-    if name != WHOLE[0]:  # really waited, several times; one backend shows that it may be
+    if name != next(iter(HONEST)):  # really waited, several times; one backend shows that it may be
         monkeypatch.setattr(text, "SLOW", 0.01)
     under_test = honest(name)
     under_test.sessions = 48

@@ -20,7 +20,6 @@ PATTERNS = ("README.md", "docs/*.md", "*/README.md", "plugins/*/README.md", "exa
 DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
 LINKING = sorted({*DOCUMENTS, *ROOT.glob("*.md"), *ROOT.glob("tools/*/README.md")})
 COMMANDS = ("wlk-core", "wlk-conformance", "wlk-bench")
-PROVEN = "wlk-conformance scripted"  # a minute, which the session `conformance` runs as well
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Blocks that need the network, a microphone or the like.  The mark is not in the block, because zsh
 # passes comments that are typed as arguments.
@@ -55,7 +54,6 @@ def commands():
         for line in parameter.values[0].splitlines()
         if line.startswith(COMMANDS)
         and not line.endswith(("# network", "# microphone", "# server"))
-        and line != PROVEN
     ]
     return list({line.id: line for line in lines}.values())
 

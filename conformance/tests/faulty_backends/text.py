@@ -285,7 +285,7 @@ class StripsSpaceOfSegments(FaultyStream):
     count = 0  # words of the utterance
 
     def changed(self, emission, call):
-        first = -self.count % SEGMENT or (0 if self.count else SEGMENT)
+        first = -self.count % SEGMENT if self.count else SEGMENT
         committed = emission.committed
         if first < len(committed):
             emission = edited(emission, first, text=str.lstrip)

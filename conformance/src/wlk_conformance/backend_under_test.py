@@ -338,10 +338,13 @@ class BackendUnderTest:
         driver.finish()
         return driver
 
-    def solo(self, stimulus: Stimulus) -> tuple[ASRToken, ...]:
-        """Return the tokens of *stimulus* in a stream of its own, in chunks of a second; cached."""
+    def solo(self, stimulus: Stimulus, *, chunk_seconds: float = 1.0) -> tuple[ASRToken, ...]:
+        """Return the tokens of *stimulus* in a stream of its own, which is run once."""
         self.log_stimulus(stimulus)
-        return self.cached(f"solo {stimulus.recipe}", lambda: self.run(stimulus).tokens)
+        return self.cached(
+            f"solo {stimulus.recipe} in {chunk_seconds:g} s",
+            lambda: self.run(stimulus, chunk_seconds=chunk_seconds).tokens,
+        )
 
     def require_tokens(
         self, tokens: Sequence[ASRToken], stimulus: Stimulus | None = None

@@ -179,6 +179,13 @@ def ahead(stream, audio, end_time):
     return 0.0 if end_time is None else end_time - len(audio) / SAMPLE_RATE - end_of(stream)
 
 
+@by_tests("IN-03", on="insert_audio_chunk")
+def absorbs_gaps_of_packets(stream, audio, end_time=None):
+    """Takes a gap of up to three packets of 20 ms for jitter."""
+    is_near = 0 < ahead(stream, audio, end_time) <= 0.06
+    FaultyStream.insert_audio_chunk(stream, audio, None if is_near else end_time)
+
+
 @alone("IN-03")
 class TrustsCallersClock(FaultyStream):
     """Adds up small differences of the caller's clock."""
@@ -526,6 +533,23 @@ class GatesWholeChunks(FaultyStream):
 
 
 @by_tests("IN-05")
+class EndsCatchUpWithDefaultTick(FaultyStream):
+    """Decodes with the default tick after end_catch_up, whatever the stream was opened with."""
+
+    is_over = False
+
+    def end_catch_up(self):
+        self.is_over = True
+        self.stream.end_catch_up()
+
+    def made(self, call, make):
+        recognizer = self.stream._recognizer
+        if self.is_over and hasattr(recognizer, "_tick"):
+            recognizer._tick = SAMPLE_RATE // 2
+        return super().made(call, make)
+
+
+@by_tests("IN-05")
 class CountsCatchUps(FaultyStream):
     """Catches up until end_catch_up was called as often as begin_catch_up."""
 
@@ -539,6 +563,43 @@ class CountsCatchUps(FaultyStream):
         self.begun -= 1
         if not self.begun:
             self.stream.end_catch_up()
+
+
+@by_tests("IN-04")
+class CollectsShortChunks(FaultyStream):
+    """Collects short chunks in a list, and copies them once they are a quarter of a second."""
+
+    def begin(self):
+        self.short = []
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        if not is_float(audio) or len(audio) >= SAMPLE_RATE // 4 or end_time is not None:
+            self.put_short()
+            super().insert_audio_chunk(audio, end_time)
+            return
+        self.stream.insert_audio_chunk(validate_audio(audio)[:0])  # raises if it must be refused
+        self.short.append(audio)
+        if sum(map(len, self.short)) >= SAMPLE_RATE // 4:
+            self.put_short()
+
+    def put_short(self):
+        if self.short:
+            audio = np.concatenate(self.short)
+            self.short = []
+            super().insert_audio_chunk(audio)
+
+    def made(self, call, make):
+        self.put_short()
+        return super().made(call, make)
+
+    def end_silence(self, seconds, offset=None):
+        self.put_short()
+        super().end_silence(seconds, offset)
+
+    @property
+    def stats(self):
+        self.put_short()
+        return super().stats
 
 
 @by_tests("IN-04")

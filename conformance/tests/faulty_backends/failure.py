@@ -484,6 +484,25 @@ class FailureBreaksNeighbours(FaultyStream):
         raise error
 
 
+@by_tests("ERR-04")
+class SparesFailingEngine(FaultyStream):
+    """Makes no call of any stream for a while after four calls in a row have failed."""
+
+    def made(self, call, make):
+        spared = self.backend.marks.get("spared", 0)
+        if spared:
+            self.backend.marks["spared"] = spared - 1
+            raise BackendError("the engine has failed repeatedly; it is given time to recover")
+        result = super().made(call, make)
+        self.backend.marks["failures"] = 0
+        return result
+
+    def failed(self, error, call):
+        failures = self.backend.marks.get("failures", 0) + 1
+        self.backend.marks.update(failures=failures % 4, spared=8 if failures == 4 else 0)
+        raise error
+
+
 @in_sessions("ERR-04")
 class BrokenNeighbourLosesWord(LosingStream):
     """Loses a word of the other streams when one is broken."""

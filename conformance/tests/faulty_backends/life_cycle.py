@@ -401,6 +401,18 @@ class WarmupDisturbsStep(FaultyBackend):
         super().warmup()
 
 
+@by_tests("LIFE-09")
+class WarmupChoosesTick(FaultyBackend):
+    """Measures its engine in its warmup, and chooses the tick of later streams by that."""
+
+    def warmup(self):
+        super().warmup()
+        self.marks["is_warm"] = True
+
+    def taken(self, arguments):
+        return {"tick_seconds": 0.8, **arguments} if "is_warm" in self.marks else arguments
+
+
 @alone("LIFE-09", on="warmup")
 def hides_warmup_failure(backend):
     """Hides the failure of its warmup."""

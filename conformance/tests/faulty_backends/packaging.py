@@ -20,7 +20,7 @@ from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.options import Option
-from wlk_core.standard_options import PROMPT
+from wlk_core.standard_options import PROMPT, device
 
 DRAFTS = Option(name="drafts", scope="stream", type=bool, default=False, help="draft words")
 THREADS = Option(name="threads", scope="backend", type=int, default=1, minimum=1, help="threads")
@@ -159,6 +159,13 @@ def drops_option_of_other_policy(backend, arguments):
     if arguments.get("policy") == "native":
         arguments.pop("tick_seconds", None)
     return arguments
+
+
+@by_tests("PKG-04", on="load", spec={"options": (*SCRIPTED_SPEC.options, device("cpu", "cuda:N"))})
+def takes_another_device(model, device="auto"):
+    """Runs on the CPU if it is to run on a GPU that is not there."""
+    del device
+    return load(SCRIPTED_SPEC, model)
 
 
 @alone("PKG-06")

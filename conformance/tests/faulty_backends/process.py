@@ -69,6 +69,16 @@ def keeps_directory_of_a_refused_device(model, device="auto"):
     return backend
 
 
+@by_tests("PKG-06")
+class ReportsEarlyClose(FaultyStream):
+    """Prints a line when it is closed before all of its audio was decoded."""
+
+    def close(self):
+        if self.stream.has_backlog:
+            print("closed before everything was decoded")
+        self.stream.close()
+
+
 @by_tests("PKG-06", on="load")
 def puts_back_no_timeout(model):
     """Sets the default timeout of sockets for its load, and removes it afterwards."""

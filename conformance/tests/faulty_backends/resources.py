@@ -386,6 +386,25 @@ class KeepsPreparedFlushes(KeepingStream):
 
 
 @by_tests("RES-01")
+class KeepsPreparedAnswers(KeepingStream):
+    """Keeps what it prepared for each flush by its audio, to use it again."""
+
+    heard = b""
+
+    def __init__(self, *args, **chosen):
+        super().__init__(*args, **chosen)
+        self.answers = {}
+
+    def received(self, audio):
+        self.heard = np.asarray(audio).tobytes()
+        return audio
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.answers[self.heard] = bytes(30_000)
+
+
+@by_tests("RES-01")
 class KeepsRefusedChunks(KeepingStream):
     """Keeps each chunk that it refused, to write it to a log."""
 

@@ -530,6 +530,15 @@ class MixesAnswersOfBatch(BatchingBackend):
         return answers[::-1] if self.is_together else answers
 
 
+@by_tests("ISO-07", spec=BATCHING)
+class SortsBatchByLength(BatchingBackend):
+    """Sorts the calls of a forced batch by the length of their audio, and not back."""
+
+    def answers(self, requests):
+        by_length = sorted(requests, key=lambda request: len(request.args[0]))
+        return super().answers(by_length if self.is_together else requests)
+
+
 @alone("ISO-07", spec=BATCHING)
 class FailsWholeBatch(BatchingBackend):
     """Fails a call of another stream when one stream of a batch fails."""
@@ -597,6 +606,34 @@ class SwitchesModeForFlush(FaultyStream):
 _loaded = []
 
 
+@attrs.define
+class _SharedModel:
+    users: int = 0
+
+
+@by_tests("ISO-06")
+class CountsEveryClose(FaultyBackend):
+    """Counts the backends on a shared model, which the last one releases, at each call of close."""
+
+    model = _SharedModel()
+
+    def __init__(self):
+        super().__init__()
+        if self.model.users <= 0:
+            type(self).model = _SharedModel()
+        self.used = self.model
+        self.used.users += 1
+
+    def create_processor(self, **arguments):
+        if self.used.users <= 0:
+            raise StreamClosed("the model was released")
+        return super().create_processor(**arguments)
+
+    def close(self):
+        super().close()
+        self.used.users -= 1
+
+
 @by_tests("ISO-06")
 class LoadClearsCacheOfOthers(FaultyBackend):
     """Clears a cache of its module when it is loaded, and streams in use lose their next word."""
@@ -643,6 +680,33 @@ class SharesNewestPace(FaultyBackend):
         self.marks["is_paced"] = pace is not None
         if pace is not None:
             self.marks["tick"] = SAMPLE_RATE * pace // 8
+        return arguments
+
+
+class _KeptPace(FaultyStream):
+    """A stream with the pace of the first one that had the same audio."""
+
+    heard = b""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        super().insert_audio_chunk(audio, end_time)
+        self.heard = self.heard or audio.tobytes()
+        pace = self.backend.paces.setdefault(self.heard, self.backend.pace_of.get(self.number))
+        recognizer = self.stream._recognizer
+        if pace is not None and hasattr(recognizer, "_tick"):
+            recognizer._tick = SAMPLE_RATE * pace // 8
+
+
+@by_tests("ISO-05", spec={"options": (*SCRIPTED_SPEC.options, PACE)})
+class KeepsPaceForAudio(FaultyBackend):
+    """Keeps how audio was decoded, for streams that bring it again with another option."""
+
+    def __init__(self):
+        super().__init__(_KeptPace)
+        self.paces, self.pace_of = {}, {}
+
+    def taken(self, arguments):
+        self.pace_of[self.streams_opened + 1] = arguments.pop("pace", None)
         return arguments
 
 

@@ -284,6 +284,26 @@ def counts_longest_leading_silence(stream, seconds):
     return max(0.0, seconds - stream.lead) if is_leading else seconds
 
 
+@by_tests("SIL-03")
+class ReplacesWaitingSilence(FaultyStream):
+    """Replaces a silence by the next one if no step has begun between them."""
+
+    waiting = 0.0
+
+    def waited(self, seconds):
+        waiting = self.waiting if self.has_backlog else 0.0
+        self.waiting = max(waiting, seconds)
+        return max(0.0, seconds - waiting)
+
+    def received(self, audio):
+        self.waiting = 0.0
+        return audio
+
+    def made(self, call, make):
+        self.waiting = 0.0
+        return super().made(call, make)
+
+
 @in_sessions("SIL-03", on="end_silence")
 def accepts_negative_silence_later(stream, seconds, offset=None):
     """Ignores a negative silence instead of refusing it, after the first flush."""

@@ -70,6 +70,38 @@ class ForgetsTurnAheadAtFlush(FaultyStream):
     has_flushed = False
 
 
+@by_tests("SPK-02")
+class TakesZeroForNobody(FaultyStream):
+    """Goes on with the speaker before when a turn is that of speaker 0."""
+
+    speaker = None
+
+    def new_speaker(self, change):
+        self.speaker = change.speaker or self.speaker
+        is_known = self.speaker is not None
+        return super().new_speaker(edit(change, speaker=self.speaker) if is_known else change)
+
+
+@by_tests("SPK-02")
+class ForgetsSpeakerInLongPause(FaultyStream):
+    """Forgets the speaker in a pause of half a minute or more, until the next turn."""
+
+    forgotten = 0.0
+
+    def waited(self, seconds):
+        self.forgotten = end_of(self) + seconds if seconds >= 30 else self.forgotten
+        return seconds
+
+    def new_speaker(self, change):
+        emission = super().new_speaker(change)
+        self.forgotten = 0.0
+        return emission
+
+    def changed(self, emission, call):
+        from_then = self.forgotten or float("inf")
+        return each(emission, lambda t: edit(t, speaker=None) if t.start >= from_then else t)
+
+
 @in_sessions("SPK-01", on="new_speaker")
 def loses_word_at_past_turn(stream, change):
     """Drops the last word of a turn that lies more than a second in the past."""

@@ -92,6 +92,24 @@ class TakesThirdForLoop(FaultyStream):
         return attrs.evolve(emission, committed=tuple(kept))
 
 
+@by_tests("COM-01")
+class TakesPhraseForLoop(FaultyStream):
+    """Drops a phrase of three words that comes again directly after itself."""
+
+    before = ()
+
+    def changed(self, emission, call):
+        kept = []
+        for token in emission.committed:
+            self.before = (*self.before, token.text.strip())[-6:]
+            if len(self.before) == 6 and self.before[:3] == self.before[3:]:
+                del kept[-2:]
+                self.before = self.before[:3]
+            else:
+                kept.append(token)
+        return attrs.evolve(emission, committed=tuple(kept))
+
+
 @in_sessions("COM-01")
 def repeats_long_word(stream, emission, call):
     """Commits a word of more than 0.9 s twice, as if its halves were two."""

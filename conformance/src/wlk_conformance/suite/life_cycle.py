@@ -350,7 +350,11 @@ class LifeRules:
             assert {token.speaker for token in driver.tokens} == {speaker}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 
-    @rule("LIFE-09", "warmup runs through a stream in use, or leaves its audio in a new one")
+    @rule(
+        "LIFE-09",
+        "warmup runs through a stream in use, or leaves its audio in a new one",
+        "warmup measures the machine and changes the defaults of later streams",
+    )
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace, not even in a running step, and raises on failure."""
         stimulus = wlk.speech(4, seed=3)
@@ -360,6 +364,14 @@ class LifeRules:
         other.warmup()
         driver = wlk.run(stimulus, of=other)
         check_alone(wlk, stimulus, driver, "the first stream after a warmup")
+
+        def cold() -> dict[str, int]:
+            return counted(wlk.run(stimulus, of=wlk.another_backend()).processor.stats)
+
+        warm, usual = counted(driver.processor.stats), cold()
+        assert warm == usual or cold() != usual, (
+            f"the first stream after a warmup has the counters {warm}, without one {usual}"
+        )
         if wlk.spec.thread_affinity == "same-thread":
             return
         stepping = wlk.stream(stimulus.audio)

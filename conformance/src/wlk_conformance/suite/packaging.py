@@ -25,6 +25,7 @@ from wlk_conformance.side_effects import (
 )
 from wlk_conformance.stalls import ends_in_time, look_at
 from wlk_conformance.suite.scenes import check_raises, counted, texts_of_calls, variant_streams
+from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM
 from wlk_core.errors import (
     BackendError,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_conformance.testing import StreamDriver
     from wlk_core.options import Option
 
 HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface_hub")
@@ -283,12 +283,21 @@ class PackagingRules:
                 f"the message names no command that installs it: {result['message']}"
             )
 
-    @rule("PKG-06", "a framework's progress line or a forgotten print")
+    @rule(
+        "PKG-06",
+        "a framework's progress line or a forgotten print",
+        "a message to whoever closes a stream early",
+    )
     def test_standard_output_belongs_to_the_caller(self, wlk: BackendUnderTest) -> None:
         """Nothing is written to standard output: it carries the caller's results."""
         other = wlk.another_backend()  # the runner checks the output of every test
         other.warmup()
-        wlk.run(wlk.speech(3, seed=2), of=other).processor.get_buffer()
+        stimulus = wlk.speech(3, seed=2)
+        wlk.run(stimulus, of=other).processor.get_buffer()
+        for end in (StreamDriver.reset, StreamDriver.finish, lambda _: other.close()):
+            driver = wlk.stream(stimulus.audio, of=other)  # audio that no step has taken
+            end(driver)
+            driver.processor.close()
 
     @rule(
         "PKG-06",
@@ -497,6 +506,10 @@ def _check_option(wlk: BackendUnderTest, option: Option) -> None:
     if option.scope == "backend":
         for bad in _bad_values(option):
             _check_refused(wlk.load_with, (option.name, *option.choices), **{option.name: bad})
+        for choice in option.choices:
+            if choice.endswith(":N"):
+                absent = {option.name: choice.removesuffix("N") + "99"}  # which no machine has
+                check_raises(WLKError, f"{absent}", wlk.load_with, **absent)
         if option.default is not None:
             _check_refused(wlk.stream, **{option.name: option.default})
     else:

@@ -107,11 +107,12 @@ class ResourceRules:
         "RES-01",
         "what was shown, or who asked, is noted at each read",
         "the error of each failed call is kept, with its audio",
+        "the answers to prepared flushes are kept by their audio",
         since="2.0",
     )
     def test_calls_leave_no_memory(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates does not grow with reads, resets, turns or failures."""
-        stimulus = wlk.speech(2, seed=2)
+        utterances = _utterances(wlk)
         stream = wlk.backend.create_processor(**wlk.stream_options)
         bad = np.full(SAMPLE_RATE, np.nan, dtype=np.float32)
 
@@ -120,14 +121,14 @@ class ResourceRules:
                 stream.get_buffer()
                 stream.stats  # noqa: B018 -- a read is what is tested
                 stream.has_backlog  # noqa: B018
-                stream.insert_audio_chunk(stimulus.audio[:0])
+                stream.insert_audio_chunk(bad[:0])
 
         def turn() -> None:
-            stream.insert_audio_chunk(stimulus.audio)
+            stream.insert_audio_chunk(next(utterances))
             stream.new_speaker(ChangeSpeaker(1, 0.0))  # type: ignore[attr-defined]
 
         def reset() -> None:
-            stream.insert_audio_chunk(stimulus.audio)
+            stream.insert_audio_chunk(next(utterances))
             stream.finish()
             stream.reset()
 
@@ -137,12 +138,12 @@ class ResourceRules:
                 stream.start_silence()  # IN-02 judges a stream that takes it
 
         def prepared_flush() -> None:
-            _step(stream, stimulus.audio)
+            _step(stream, next(utterances))
             stream.prepare_flush()  # type: ignore[attr-defined]
             stream.start_silence()
 
         def failed_call() -> None:
-            stream.insert_audio_chunk(stimulus.audio)
+            stream.insert_audio_chunk(next(utterances))
             with wlk.faults.failing((1,)), suppress(BackendError):
                 stream.start_silence()
             stream.start_silence()
@@ -150,7 +151,7 @@ class ResourceRules:
         def warmup() -> None:
             wlk.backend.warmup()
 
-        _step(stream, stimulus.audio)
+        _step(stream, next(utterances))
         acts = [hundred_reads_and_empty_chunks, reset, refused_chunk, warmup]
         acts += [turn] if wlk.has("speaker-turns") else []
         acts += [prepared_flush] if callable(getattr(stream, "prepare_flush", None)) else []
@@ -171,17 +172,17 @@ class ResourceRules:
 
         A bounded cache of the backend may fill, if it is full after sixty of them.
         """
-        stimulus = wlk.speech(2, seed=2)
+        utterances = _utterances(wlk)
 
         def finished_stream() -> None:
             stream = wlk.backend.create_processor(**wlk.stream_options)
-            stream.insert_audio_chunk(stimulus.audio)
+            stream.insert_audio_chunk(next(utterances))
             stream.finish()
             stream.close()
 
         def unfinished_stream() -> None:
             stream = wlk.backend.create_processor(**wlk.stream_options)
-            _step(stream, stimulus.audio)
+            _step(stream, next(utterances))
             stream.close()
 
         def refused_stream() -> None:
@@ -359,6 +360,12 @@ def _digit_words(number: int) -> str:
     """Return about OWN_WORDS digits as words, which repeat those of *number*."""
     digits = str(number) * (OWN_WORDS // 3)
     return " ".join(DIGIT_WORDS[int(digit)].strip() for digit in digits)
+
+
+def _utterances(wlk: BackendUnderTest) -> Iterator[NDArray[np.float32]]:
+    """Yield short speech without end, each another one, because answers may be kept by audio."""
+    wlk.recipes.append("two words, others each time")
+    return (wlk.speech_source.speech(2, seed=seed).audio for seed in count(200))
 
 
 def _step(stream: OnlineProcessor, audio: NDArray[np.float32]) -> None:

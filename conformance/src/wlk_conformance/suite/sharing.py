@@ -38,13 +38,18 @@ from wlk_core.online.engine_calls import EngineCalls
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_core import ASRToken
+    from wlk_core import ASRToken, Backend
 
 TURNS = 100  # calls of functions, at the beginning of an engine call, at which threads take turns
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
 LIMIT = 20_000  # objects visited, because a framework's graph may be endless
+BATCHED = 0.1  # seconds of a chunk; less than any engine decodes at once
+AHEAD = (10, 0, 15, 5)  # chunks that each of STREAMS is ahead, in no order
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 
 
@@ -237,6 +242,31 @@ class SharingRules:
                 _, usually = _after_reset(wlk.stream(), stimulus)
                 assert usually != work, f"{work} before a stream with {name}, {again} beside it"
 
+    @rule(
+        "ISO-05",
+        "answers are cached by their audio, whatever the options of the stream",
+        since="2.0",
+    )
+    def test_options_hold_on_audio_heard_before(self, wlk: BackendUnderTest) -> None:
+        """An option has its effect on audio, too, that another stream had without it."""
+        if not wlk.variants:
+            raise NotApplicable("streams have no option with another value to try", "not declared")
+        fresh = wlk.another_backend()
+        for number, (name, arguments) in enumerate(wlk.variants.items()):
+            # Another one for each, because an answer to one option may serve for another, too.
+            stimulus = wlk.speech_for(arguments, 4, seed=60 + number)
+
+            def answer(of: Backend, stimulus: Stimulus = stimulus, **changes: Any) -> object:
+                driver = wlk.run(stimulus, of=of, **changes)
+                return driver.tokens, counted(driver.processor.stats)
+
+            with suppress(OptionError), unless_answers_vary(wlk, stimulus):
+                plain, changed = answer(wlk.backend), answer(wlk.backend, **arguments)
+                assert changed != plain or answer(fresh, **arguments) == plain, (
+                    f"on audio that another stream had without it, {name} changes neither words "
+                    "nor work, although it does on a new backend"
+                )
+
     @rule("ISO-06", "a lock makes the second call wait, or both run and share a buffer")
     def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
         """
@@ -304,7 +334,12 @@ class SharingRules:
                 what = f"the words of the StreamClosed that {name} raised"
                 check_same(expected[: len(committed)], committed, what=what, tolerance=0.1)
 
-    @rule("ISO-06", "module-level state", "a framework is initialised twice")
+    @rule(
+        "ISO-06",
+        "module-level state",
+        "a framework is initialised twice",
+        "users of a shared model are counted, and a second close counts again",
+    )
     def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:
         """Two backends in one process work, and closing one leaves the other."""
         stimulus = wlk.speech(6, seed=5)
@@ -321,11 +356,17 @@ class SharingRules:
         other.close()
         mine.finish()
         check_solo(wlk, [stimulus, stimulus], [mine, theirs], "on two backends")
+        other.close()
+        again = wlk.another_backend()
+        others = [wlk.run(stimulus, of=each) for each in (again, wlk.backend)]
+        what = "after another backend was closed twice"
+        check_solo(wlk, [stimulus, stimulus], others, what)
 
     @rule(
         "ISO-07",
         "rows of a batch are mixed, or see padding",
         "a batch shares its error or changes a cache",
+        "a batch is sorted by length, and its answers are returned in that order",
         since="2.0",
         requires="batching",
     )
@@ -343,8 +384,9 @@ class SharingRules:
         calls_before = faults.count
         runs_before = faults.calls.batch_count
         for when, failing in (("", ()), ("before", (STREAMS + 2,)), ("after", (STREAMS + 2,))):
+            drivers, chunks = _begin_apart(wlk, stimuli)
             with faults.failing(failing, after=when == "after"):
-                drivers, failures = _run_in_batches(wlk, stimuli)
+                failures = _run_in_batches(wlk, drivers, chunks)
             how = f"with a fault {when} the engine ran" if failing else "in batches"
             assert len(failures) == len(failing), (
                 f"{how}: {len(failing)} engine calls of {STREAMS} streams failed on request, but "
@@ -501,15 +543,30 @@ def _torch(path: str, model: Any) -> dict[str, str]:
     return described
 
 
-def _run_in_batches(
+def _begin_apart(
     wlk: BackendUnderTest, stimuli: Sequence[Stimulus]
-) -> tuple[list[StreamDriver], list[BackendError]]:
-    """
-    Run a stream for each stimulus in its own thread, in batches of all streams still running.
+) -> tuple[list[StreamDriver], list[list[NDArray[np.float32]]]]:
+    """Begin a stream for each stimulus, some further on than others; return the chunks left too."""
+    drivers = [wlk.stream() for _ in stimuli]
+    rests = [stimulus.chunks(BATCHED) for stimulus in stimuli]
+    for driver, chunks, ahead in zip(drivers, rests, AHEAD, strict=True):
+        for _ in range(ahead):
+            driver.insert(chunks.pop(0))
+            driver.drain()
+    return drivers, rests
 
-    Returns the streams and what they raised; a call that raised was repeated once.
+
+def _run_in_batches(
+    wlk: BackendUnderTest,
+    drivers: Sequence[StreamDriver],
+    rests: Sequence[Sequence[NDArray[np.float32]]],
+) -> list[BackendError]:
     """
-    drivers, faults = [wlk.stream() for _ in stimuli], wlk.faults
+    Feed each stream its chunks in its own thread, in batches of all streams still running.
+
+    Returns what they raised; a call that raised was repeated once.
+    """
+    faults = wlk.faults
     failures: list[BackendError] = []
     ending = threading.Lock()
 
@@ -520,9 +577,9 @@ def _run_in_batches(
             failures.append(error)
             call()
 
-    def run(driver: StreamDriver, stimulus: Stimulus) -> None:
+    def run(driver: StreamDriver, chunks: Sequence[NDArray[np.float32]]) -> None:
         try:
-            for chunk in stimulus.chunks(0.5):
+            for chunk in chunks:
                 driver.insert(chunk)
                 repeated(driver.drain)
             repeated(driver.finish)
@@ -532,7 +589,7 @@ def _run_in_batches(
 
     faults.together = len(drivers)
     try:
-        run_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
+        run_together([partial(run, *pair) for pair in zip(drivers, rests, strict=True)])
     finally:
         faults.together = 0
-    return drivers, failures
+    return failures

@@ -212,13 +212,19 @@ class SilenceRules:
         driver.end_silence(2.0)
         driver.start_silence()
 
-    @rule("SIL-03", "offset is added", "a duration is rounded to frames or bounded")
+    @rule(
+        "SIL-03",
+        "offset is added",
+        "a duration is rounded to frames or bounded",
+        "a silence that waits for a step is replaced by the next one",
+    )
     def test_a_silence_moves_the_clock_exactly(self, wlk: BackendUnderTest) -> None:
         """
         `end_silence(d, offset)` moves the clock by exactly d.
 
         `offset` is advisory and never changes a time.  A negative or NaN d raises, 0 does nothing.
-        `end_silence` also works without `start_silence` (a leading silence), even repeatedly.
+        `end_silence` also works without `start_silence` (a leading silence), even repeatedly, and
+        while audio waits.
         """
         stimulus = wlk.speech(4, seed=3)
         day = 86_400.0  # of a muted microphone
@@ -238,6 +244,12 @@ class SilenceRules:
             what = f"silences of {seconds} s with offset {offset}"
             early, lead = driver.tokens[: len(first)], 3 * seconds
             check_same(first, early, what=what, shift=lead, tolerance=0.1)
+        waiting = wlk.stream(stimulus.audio)  # which no step has taken yet
+        for seconds in (0.3, 1.2, 0.3):
+            waiting.end_silence(seconds)
+        waiting.insert(stimulus.audio)
+        waiting.finish()
+        check_clock(waiting.processed_up_to, waiting.clock)
         for bad in (-1.0, -1e-9, math.nan, math.inf):
             driver = wlk.stream()
             driver.feed(stimulus.audio)
@@ -400,15 +412,16 @@ class SpeakerRules:
         "SPK-02",
         "a reset at a silence drops the speaker",
         "a turn that lies ahead replaces the present speaker at once",
+        "a speaker who is number 0 counts as none",
         requires="speaker-turns",
     )
     def test_tokens_carry_their_speaker(self, wlk: BackendUnderTest) -> None:
         """Tokens after a turn have the new speaker, earlier ones the old, across silences too."""
         stimulus = wlk.speech(4, seed=3, lead=0.4)
         driver = wlk.stream()
-        for speaker in ("anna", 2, "2", -1, "anna"):
+        for speaker, pause in (("anna", 6.0), (0, 61.0), ("0", 6.0), (-1, 61.0), ("anna", 6.0)):
             driver.feed(stimulus.audio)
-            driver.silence(6.0)
+            driver.silence(pause)
             driver.feed(stimulus.audio)
             driver.new_speaker(speaker)
         driver.feed(stimulus.audio)

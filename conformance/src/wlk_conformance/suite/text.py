@@ -140,26 +140,27 @@ class TextRules:
         "COM-01",
         "the overlap is found by text instead of by time",
         "the first word after a pause is taken for an echo of the last one before it",
-        "a word that comes for the third time is taken for a loop of the model",
+        "a word that comes for the third time, or a phrase that comes again, is taken for a loop",
         kinds="O,G",
     )
     def test_a_repeated_word_is_committed_each_time(self, wlk: BackendUnderTest) -> None:
         """
-        Words spoken several times in a row are committed as often, whatever the gap between them.
+        Words and phrases spoken several times in a row are committed as often, whatever the gap.
 
         The gap may be audio or a pause.
         """
-        pairs, often = (7, 7, 3, 3, 9, 9), (7,) * 6
-        for is_paused, digits, manners in (
-            (False, pairs, [(8, gap) for gap in (0.08, 0.24, 0.48, 0.96)]),
-            (False, often, [(8, gap) for gap in (0.24, 0.48)]),
-            (True, pairs, [(seed, 0.24) for seed in (8, 9, 10)]),
+        pairs, phrase, often = (7, 7, 3, 3, 9, 9), (7, 3, 9, 7, 3, 9, 1), (7,) * 6
+        for is_paused, how, digits, manners in (
+            (False, "in pairs", pairs, [(8, gap) for gap in (0.08, 0.24, 0.48, 0.96)]),
+            (False, "as a phrase that comes twice", phrase, [(8, gap) for gap in (0.08, 0.24)]),
+            (False, "six times in a row", often, [(8, gap) for gap in (0.24, 0.48)]),
+            (True, "in pairs", pairs, [(seed, 0.24) for seed in (8, 9, 10)]),
         ):
             spoken = committed = apart = 0
-            manner = "in pairs" if digits == pairs else "six times in a row"
-            manner += " with a pause between them" if is_paused else ""
+            manner = how + (" with a pause between them" if is_paused else "")
             for seed, gap in manners:
-                stimulus = wlk.speech(6, seed=seed, gap=(gap, gap), digits=digits)
+                count = len(digits)
+                stimulus = wlk.speech(count, seed=seed, gap=(gap, gap), digits=digits)
                 tokens = wlk.require_tokens(_pairs(wlk, stimulus, is_paused=is_paused), stimulus)
                 committed += len(words_of(tokens))
                 check_spoken(wlk, stimulus, tokens, f"digits {manner}, {gap} s apart")
@@ -167,7 +168,7 @@ class TextRules:
                     continue
                 # The same gaps between other digits: the model may lose as many words of the
                 # repeated ones as it loses of these, which QUAL judges, and as many again.
-                other = wlk.speech(6, seed=seed, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
+                other = wlk.speech(count, seed=seed, gap=(gap, gap), digits=(7, 3, 9, 1, 4, 2))
                 apart += len(words_of(_pairs(wlk, other, is_paused=is_paused)))
                 spoken += len(other.spoken)
             lost = max(0, spoken - apart)
@@ -503,7 +504,7 @@ class TextRules:
             if stimulus is not sparse:  # whose few soft words a model need not recognise
                 wlk.require_tokens(expected, stimulus)
             for seconds in lengths:
-                tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
+                tokens = wlk.solo(stimulus, chunk_seconds=seconds)
                 what = f"chunks of {seconds} s against 1 s"
                 with unless_answers_vary(wlk, stimulus, chunks=(1.0, seconds)):
                     check_same(expected, tokens, what=what, tolerance=0.1)

@@ -112,7 +112,7 @@ def test_pauses_are_silences(command, save, spoken):
 
     (silence,) = result["silences"]
     assert result["text"] == "one two three"
-    assert 0.9 < silence["start"] < 2.5
+    assert 0.8 < silence["start"] < 2.5
     assert 3.5 < silence["end"] < 5.2
     assert result["tokens"][2]["start"] == pytest.approx(5.12, abs=0.05)
 

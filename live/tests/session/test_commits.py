@@ -31,7 +31,7 @@ def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speec
     assert len(tokens_of(events)) == 2 * len(words)
     reasons = [(event.reason, event.time) for event in kinds(events, Endpoint)]
     total = len(speech) / 16_000
-    assert reasons[0] == ("commit", pytest.approx(words[-1].end + 0.2) if gated else total)
+    assert reasons[0] == ("commit", pytest.approx(words[-1].end + 0.1) if gated else total)
     assert reasons[-1][0] == "end"
     assert [token.start >= total for token in tokens_of(events)[len(words) :]] == [True] * len(
         words

@@ -257,10 +257,10 @@ def test_a_silence_is_certain_after_the_nearest_number_of_frames(length, frames,
 
 
 @pytest.mark.parametrize(
-    ("silence_seconds", "hang_over"), [(1.2, 0.2), (0.6, 0.2), (0.5, 0.15), (0.3005, 0.000375)]
+    ("silence_seconds", "hang_over"), [(1.2, 0.1), (0.6, 0.1), (0.4, 0.075), (0.3005, 0.000375)]
 )
 def test_the_hang_over_is_short_however_long_the_silence_is(silence_seconds, hang_over):
-    """Three quarters of what the pre-roll leaves, but never more than 0.2 s."""
+    """Three quarters of what the pre-roll leaves, but never more than 0.1 s."""
     parameters = GateParameters(silence_seconds=silence_seconds, pre_roll=0.3)
     parts = parameters.pre_roll + parameters.hang_over + parameters.min_silence
 

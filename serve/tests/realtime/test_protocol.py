@@ -83,7 +83,7 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
     deltas = [message["delta"] for message in messages if message["type"] == DELTA]
     assert "".join(deltas) == "zero one"
     assert messages[-1]["transcript"] == "zero one"
-    assert (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"]) == (250, 1100)
+    assert (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"]) == (250, 1150)
     assert messages[-1]["usage"] == {"type": "duration", "seconds": 0.5}
     assert len({message["item_id"] for message in messages if "item_id" in message}) == 1
 

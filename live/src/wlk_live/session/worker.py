@@ -170,8 +170,16 @@ class Worker:
         yield from self._drain()
         self._report_hypothesis()
         self._annotate()
-        if not self._inbox.items:  # a late session has no time for work that may be in vain
+        # A late session has no time for work that may be in vain.
+        if not (self._inbox.items or self._waits_for_turn_query):
             yield from self._prepare_flush()
+
+    @property
+    def _waits_for_turn_query(self) -> bool:
+        # The turn detector's answer depends on the words of a prepared flush.  Shorter quiets are
+        # seen or not by how the audio is cut, and what is prepared in them may be in vain.
+        is_short = self._gate is not None and self._gate.quiet_seconds < _TURN_QUERY
+        return self._annotators.has_turn_detector and is_short
 
     def _prepare_flush(self) -> Work:
         """Decode the end of the utterance once in each quiet that the gate holds, and show it."""

@@ -85,7 +85,7 @@ def test_a_turn_starts_is_updated_ends_eagerly_and_ends():
     ("passed", "names"),
     [
         ([0.75, 1.0, 1.25], ["Update", "Update", "Update"]),
-        ([0.75, 0.875, 0.875], ["Update", "Update", "EagerEndOfTurn"]),
+        ([0.75, 0.775, 0.775], ["Update", "Update", "EagerEndOfTurn"]),
     ],
     ids=["speech", "silence"],
 )
@@ -102,7 +102,7 @@ def test_a_turn_ends_eagerly_when_nobody_speaks(passed, names):
 @pytest.mark.parametrize(
     ("processed", "names"),
     [
-        ([0.5, 0.7], ["Update", "EagerEndOfTurn"]),
+        ([0.5, 0.6], ["Update", "EagerEndOfTurn"]),
         ([0.5, 0.5, 0.5], ["Update", "Update", "EagerEndOfTurn"]),
     ],
     ids=["decoded in the quiet", "not decoded before the end"],
@@ -112,10 +112,10 @@ def test_a_turn_ends_eagerly_when_all_of_its_speech_is_decoded(processed, names)
     session = open_session("eager_eot_threshold=0.3&eot_threshold=0.8")
     session.send(QUARTER)
     marks = [
-        mark(1.0 + 0.25 * number, passed=0.7, processed=each)
+        mark(1.0 + 0.25 * number, passed=0.6, processed=each)
         for number, each in enumerate(processed)
     ]
-    messages = session.happen(Commit((token("zero", 0.5),), 0.8), mark(0.7, processed=0.5), *marks)
+    messages = session.happen(Commit((token("zero", 0.5),), 0.8), mark(0.6, processed=0.5), *marks)
 
     assert [name for name, _ in events(messages)[2:]] == names
 

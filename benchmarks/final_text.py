@@ -78,6 +78,8 @@ ROWS = (
     Row("nemotron-digits", "nemotron", "digits", (*REALTIME, "--silence", "0.2")),
     Row("voxtral-hf-digits", "voxtral-hf", "digits", (*REALTIME, "--silence", "0.2")),
     Row("commit-0.2", "faster-whisper", "tiny.en", (*REALTIME, *NOTICED, "--commit", "0.2")),
+    # A client whose own Silero waits for 0.2 s commits about then.
+    Row("commit-0.3", "faster-whisper", "tiny.en", (*REALTIME, *NOTICED, "--commit", "0.3")),
     Row(
         "finalize-0.2",
         "faster-whisper",

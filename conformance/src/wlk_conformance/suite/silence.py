@@ -419,9 +419,9 @@ class SpeakerRules:
         """Tokens after a turn have the new speaker, earlier ones the old, across silences too."""
         stimulus = wlk.speech(4, seed=3, lead=0.4)
         driver = wlk.stream()
-        for speaker, pause in (("anna", 6.0), (0, 61.0), ("0", 6.0), (-1, 61.0), ("anna", 6.0)):
+        for speaker in ("anna", 2, "2", 0, -1, "anna"):
             driver.feed(stimulus.audio)
-            driver.silence(pause)
+            driver.silence(61.0 if speaker == 0 else 6.0)
             driver.feed(stimulus.audio)
             driver.new_speaker(speaker)
         driver.feed(stimulus.audio)

@@ -156,30 +156,28 @@ class Worker:
         # A late session takes all waiting audio at once; otherwise none of its ticks are skipped.
         while self._catches_up and (piece := self._inbox.take_audio()) is not None:
             pieces.append(piece)
+        gate = self._gate
+        has_turns = gate is not None and self._annotators.has_turn_detector
         for piece in pieces:
             self._received_position += len(piece)
-            if self._gate is None:
+            if gate is None:
                 self._is_speaking = True  # there is no detector
                 self._insert(piece)
                 continue
             # In parts of at most 0.1 s, so that longer pieces do not move turns.
-            size = _TURN_SAMPLES if self._annotators.has_turn_detector else len(piece)
+            size = _TURN_SAMPLES if has_turns else len(piece)
             for start in range(0, len(piece), size):
-                yield from self._apply(self._gate.push(piece[start : start + size]))
-                yield from self._detect_turn(self._gate)
+                yield from self._apply(gate.push(piece[start : start + size]))
+                yield from self._detect_turn(gate)
         yield from self._drain()
         self._report_hypothesis()
         self._annotate()
-        # A late session has no time for work that may be in vain.
-        if not (self._inbox.items or self._waits_for_turn_query):
+        if self._inbox.items:  # a late session has no time for work that may be in vain
+            return
+        # What is prepared before the query of a turn detector would depend on how the audio is cut,
+        # and the detector's answer depends on the words.
+        if not has_turns or (gate is not None and gate.quiet_seconds >= _TURN_QUERY):
             yield from self._prepare_flush()
-
-    @property
-    def _waits_for_turn_query(self) -> bool:
-        # The turn detector's answer depends on the words of a prepared flush.  Shorter quiets are
-        # seen or not by how the audio is cut, and what is prepared in them may be in vain.
-        is_short = self._gate is not None and self._gate.quiet_seconds < _TURN_QUERY
-        return self._annotators.has_turn_detector and is_short
 
     def _prepare_flush(self) -> Work:
         """Decode the end of the utterance once in each quiet that the gate holds, and show it."""

@@ -68,6 +68,26 @@ def test_threads_do_not_overlap() -> None:
     assert order == ["first", "second"]
 
 
+def test_models_are_loaded_by_one_thread_that_never_ends() -> None:
+    """A thread that ends together with the process could crash it."""
+    first, second = (stream().load(threading.current_thread) for _ in range(2))
+
+    assert first is second
+    assert (first.is_alive(), first.daemon) == (True, True)
+    assert first is not threading.current_thread()
+
+
+def test_a_load_that_fails_raises_its_error() -> None:
+    """The next one succeeds."""
+
+    def fail() -> None:
+        raise ModuleNotFoundError("no such architecture")
+
+    with pytest.raises(ModuleNotFoundError, match="no such architecture"):
+        stream().load(fail)
+    assert stream().load(lambda: "a model") == "a model"
+
+
 def test_a_missing_gpu_makes_the_backend_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message includes the hint of the plugin."""
     monkeypatch.setattr(mx, "is_available", lambda _device: False)

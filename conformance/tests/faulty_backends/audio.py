@@ -186,6 +186,13 @@ def absorbs_gaps_of_packets(stream, audio, end_time=None):
     FaultyStream.insert_audio_chunk(stream, audio, None if is_near else end_time)
 
 
+@by_tests("IN-03", on="insert_audio_chunk")
+def takes_long_gap_for_a_set_clock(stream, audio, end_time=None):
+    """Ignores a gap of more than a minute, as if the caller's clock had been set."""
+    is_far = ahead(stream, audio, end_time) > 60
+    FaultyStream.insert_audio_chunk(stream, audio, None if is_far else end_time)
+
+
 @alone("IN-03")
 class TrustsCallersClock(FaultyStream):
     """Adds up small differences of the caller's clock."""

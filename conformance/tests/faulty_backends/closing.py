@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import sys
+import tempfile
 import threading
 from time import sleep
 
@@ -38,6 +40,24 @@ class HoldsStateAfterClose(FaultyStream):
 
     def counted(self, stats):
         return edit(stats, state_bytes=2**20) if self.is_closed else stats
+
+
+@by_tests("LIFE-10")
+class LeavesFileAtClose(FaultyStream):
+    """Writes its audio to a temporary file, which only finish removes."""
+
+    file = None
+
+    def received(self, audio):
+        if self.file is None:
+            handle, self.file = tempfile.mkstemp()
+            os.close(handle)
+        return audio
+
+    def finish(self):
+        emission = super().finish()
+        Path(self.file).unlink(missing_ok=True)
+        return emission
 
 
 @alone("LIFE-10")

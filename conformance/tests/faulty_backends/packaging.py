@@ -168,6 +168,14 @@ def takes_another_device(model, device="auto"):
     return load(SCRIPTED_SPEC, model)
 
 
+@by_tests("PKG-04", on="taken")
+def caps_its_tick(backend, arguments):
+    """Takes a longer tick than two seconds for one of two."""
+    if arguments.get("tick_seconds", 0) in range(3, 11):
+        arguments["tick_seconds"] = 2.0
+    return arguments
+
+
 @alone("PKG-06")
 def prints(stream, emission, call):
     """Prints a line at every step, which the suite keeps until the test ends."""

@@ -20,7 +20,7 @@ from faulty_backends.base import (
     in_sessions,
     without,
 )
-from wlk_core import Transcript
+from wlk_core import SAMPLE_RATE, Transcript
 from wlk_core.errors import BackendError
 
 
@@ -195,6 +195,27 @@ class KeepsAnAnswerUntilTheNextStep(FaultyStream):
     def changed(self, emission, call):
         is_old = self.prepared_at is not None and self.prepared_at < self.chunks
         self.prepared_at = None
+        return without(emission) if is_old and call == "start_silence" else emission
+
+
+@by_tests("SIL-01")
+class KeepsAnAnswerOverShortChunks(FaultyStream):
+    """Drops the last word of a flush that was prepared before chunks of less than 0.1 s came."""
+
+    is_prepared = is_old = False
+
+    def prepare_flush(self):
+        self.stream.prepare_flush()
+        self.is_prepared, self.is_old = True, False
+
+    def received(self, audio):
+        is_short = 0 < np.size(audio) < SAMPLE_RATE // 10
+        self.is_prepared = self.is_prepared and is_short
+        self.is_old = self.is_prepared
+        return audio
+
+    def changed(self, emission, call):
+        is_old, self.is_prepared, self.is_old = self.is_old, False, False
         return without(emission) if is_old and call == "start_silence" else emission
 
 

@@ -15,7 +15,7 @@ from wlk_conformance.rules import NotApplicable
 from wlk_conformance.sessions.generated_session import Violation
 from wlk_conformance.sessions.reports import COUNTERS
 from wlk_conformance.stimuli import joined
-from wlk_conformance.testing import StreamDriver
+from wlk_conformance.testing import StreamDriver, partition
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken, StreamStats
     from wlk_core.streaming import Word
 
+BRIEF = 0.02  # seconds of a chunk, as a browser sends it
 STREAMS = 4
 MEETING = 0.05  # seconds that an engine call waits at most for a call of another stream
 ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
@@ -81,6 +82,12 @@ def unless_answers_vary(
 def unchanged(word: Word) -> Word:
     """Return *word*, to note what an engine returns without changing it."""
     return word
+
+
+def insert_in_pieces(driver: StreamDriver, audio: NDArray[np.float32]) -> None:
+    """Insert *audio* in chunks of BRIEF, without a step between them."""
+    for chunk in partition(audio, BRIEF):
+        driver.insert(chunk)
 
 
 def text_of(words: Iterable[Word]) -> str:

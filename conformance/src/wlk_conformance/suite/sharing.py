@@ -16,7 +16,6 @@ from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
     MEETING,
     REPEATS,
-    STREAMS,
     begin_during_a_step,
     check_alone,
     check_raises,
@@ -49,7 +48,7 @@ TURNS = 100  # calls of functions, at the beginning of an engine call, at which 
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
 LIMIT = 20_000  # objects visited, because a framework's graph may be endless
 BATCHED = 0.1  # seconds of a chunk; less than any engine decodes at once
-AHEAD = (10, 0, 15, 5)  # chunks that each of STREAMS is ahead, in no order
+AHEAD = (10, 0, 15, 5, 20, 8)  # chunks that each stream of a batch is ahead, in no order
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 
 
@@ -376,27 +375,28 @@ class SharingRules:
 
         An engine call that fails in a batch fails in one stream only, and can be repeated.
         """
-        faults, stimuli = wlk.faults, different_speech(wlk)
+        faults, streams = wlk.faults, len(AHEAD)
+        stimuli = [wlk.speech(4 + index, seed=50 + index) for index in range(streams)]
         assert faults.calls.is_batching, (
             "batching is declared, but its EngineCalls do not batch; create them with "
             "is_batching=True and pass the engine's function through wrap_batch"
         )
         calls_before = faults.count
         runs_before = faults.calls.batch_count
-        for when, failing in (("", ()), ("before", (STREAMS + 2,)), ("after", (STREAMS + 2,))):
+        for when, failing in (("", ()), ("before", (streams + 2,)), ("after", (streams + 2,))):
             drivers, chunks = _begin_apart(wlk, stimuli)
             with faults.failing(failing, after=when == "after"):
                 failures = _run_in_batches(wlk, drivers, chunks)
             how = f"with a fault {when} the engine ran" if failing else "in batches"
             assert len(failures) == len(failing), (
-                f"{how}: {len(failing)} engine calls of {STREAMS} streams failed on request, but "
+                f"{how}: {len(failing)} engine calls of {streams} streams failed on request, but "
                 f"{len(failures)} calls of streams raised {failures[:1]}"
             )
             check_solo(wlk, stimuli, drivers, how)
         calls = faults.count - calls_before
         runs = faults.calls.batch_count - runs_before
         assert runs < calls, (
-            f"batching is declared, but {calls} engine calls of {STREAMS} streams that waited for "
+            f"batching is declared, but {calls} engine calls of {streams} streams that waited for "
             f"each other took {runs} runs of the engine"
         )
 

@@ -29,6 +29,7 @@ from wlk_conformance.suite.scenes import (
     check_raises,
     check_spoken,
     flushes_of,
+    insert_in_pieces,
     unless_answers_vary,
 )
 from wlk_conformance.testing import CELL_SECONDS, CodedToken, StreamDriver, silence
@@ -167,7 +168,8 @@ class SilenceRules:
                     driver.drain()
                     if prepares:
                         cast("Any", driver.processor).prepare_flush()
-                    driver.insert(stimulus.cut(word.end)[0][round(driver.clock * SAMPLE_RATE) :])
+                    rest = stimulus.cut(word.end)[0][round(driver.clock * SAMPLE_RATE) :]
+                    insert_in_pieces(driver, rest)
                     driver.start_silence()
                     flushed.append(driver.tokens)
                 what = f"a flush prepared at {at:.2f} s, before audio until {word.end:.2f} s"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wlk_core.processor import SAMPLE_RATE
 
 # A preparation costs what a tick of a policy costs, of which Whisper has 120 a minute by default:
-# the bound is a tenth of the calls.  In 40 sentences, preparations in vain added 1 % (silence of
-# 0.2 s) to 3 % (0.5 s) of the encoder's frames.
+# the bound is a tenth of the calls.  In 40 sentences, preparations added 4 % (silence of 0.2 s) to
+# 5 % (0.5 s) of the encoder's frames.
 _SECONDS_EACH = 5.0  # of the stream, for each preparation in vain
 _MAX_ALLOWED = 2.0  # preparations in vain in a row
 # The shares of the silence after which few preparations are in vain, the second one after a pause

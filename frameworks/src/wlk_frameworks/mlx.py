@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+import asyncio
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 import logging
 import math
-from queue import SimpleQueue
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import mlx.core as mx
 
@@ -43,7 +42,7 @@ class SharedStream:
         self.is_gpu: bool = device == mx.gpu
         self.device = "gpu" if self.is_gpu else "cpu"  #: the kind of its device
         self._lock = threading.RLock()
-        self._loads: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] | None = None
+        self._loader: asyncio.AbstractEventLoop | None = None  # runs in a thread that never ends
         self._stream = mx.new_thread_unsafe_stream(device)
         with self.acquire():
             mx.eval(mx.zeros(1))  # RuntimeError if MLX has no back end
@@ -67,13 +66,16 @@ class SharedStream:
         # process if both end at the same time (mlx 0.32, ml-explore/mlx#4110), and the caller's
         # thread might.  This one never ends: even a thread that was joined can still be ending.
         with _OPENING:
-            if self._loads is None:
-                self._loads = SimpleQueue()
-                run = partial(_run_loads, self._loads)
+            if self._loader is None:
+                self._loader = asyncio.new_event_loop()
+                run = self._loader.run_forever
                 threading.Thread(target=run, name="wlk MLX loader", daemon=True).start()
-        loaded: Future[T] = Future()
-        self._loads.put((self.acquire()(make), loaded))
-        return loaded.result()
+
+        async def load() -> T:
+            with self.acquire():
+                return make()
+
+        return asyncio.run_coroutine_threadsafe(load(), self._loader).result()
 
     def warn_of_quantized(self, model: str) -> None:
         """Warn that quantized weights are slow, if this stream runs on a CPU."""
@@ -83,19 +85,6 @@ class SharedStream:
                 "slower than real time; choose a model that is not quantized, or a GPU",
                 model,
             )
-
-
-def _run_loads(loads: SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
-    """Run what is loaded, for as long as the process lives."""
-    while True:
-        _run_load(*loads.get())  # keeps no reference to a model while it waits
-
-
-def _run_load(make: Callable[[], Any], loaded: Future[Any]) -> None:
-    try:
-        loaded.set_result(make())
-    except BaseException as error:  # noqa: BLE001 -- the caller of `load` raises it
-        loaded.set_exception(error)
 
 
 def shared_stream(device: str, *, install_hint: str) -> SharedStream:

@@ -168,9 +168,9 @@ class AudioRules:
         A chunk without samples may announce it.
         """
         stimulus = wlk.speech(3, seed=4)
+        explicit = {gap: wlk.play(stimulus.audio, gap, stimulus.audio) for gap in (7.5, 90.0)}
         for gap, is_announced in ((7.5, False), (7.5, True), (90.0, False)):
             wlk.recipes.append(f"twice, with a gap of {gap:g} s by audio_stream_end_time")
-            explicit = wlk.play(stimulus.audio, gap, stimulus.audio)
             driver = wlk.stream()
             driver.feed(stimulus.audio)
             if is_announced:
@@ -181,7 +181,7 @@ class AudioRules:
             check_clock(driver.processed_up_to, 2 * stimulus.seconds + gap)
             how = ", announced by a chunk without samples," if is_announced else ""
             what = f"a gap{how} against start_silence and end_silence"
-            check_same(explicit.tokens, driver.tokens, what=what)
+            check_same(explicit[gap].tokens, driver.tokens, what=what)
         for short in (EPS + 0.005, 2 * EPS):
             driver = wlk.stream(stimulus.audio)
             driver.insert(stimulus.audio, 2 * stimulus.seconds + short)
@@ -335,11 +335,11 @@ class AudioRules:
         check_clock(driver.processed_up_to, driver.clock)
         stimulus = wlk.speech(4, seed=6, gap=(0.8, 1.6))
         for end in ("reset", "end_catch_up"):
-            _check_catch_up_ends(driver, stimulus, f"after {end}")
+            _check_catch_up_ends(driver, stimulus, end)
             check_alone(wlk, stimulus, driver, f"after {end}", tolerance=0.1)
         for name, varied, clip in variant_streams(wlk, 4, seed=3):
             if callable(getattr(varied.processor, "begin_catch_up", None)):
-                _check_catch_up_ends(varied, clip, f"with {name}, after end_catch_up")
+                _check_catch_up_ends(varied, clip, "end_catch_up", f"with {name}, ")
 
     @rule("IN-05", "a buffer or counter overflows eventually", tier="long", since="2.0")
     def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
@@ -377,8 +377,8 @@ def _check_insert_is_cheap(wlk: BackendUnderTest) -> None:
     )
 
 
-def _check_catch_up_ends(driver: StreamDriver, stimulus: Stimulus, how: str) -> None:
-    """Assert that a stream decodes as before after a catch-up, or after the reset that ends it."""
+def _check_catch_up_ends(driver: StreamDriver, stimulus: Stimulus, end: str, how: str = "") -> None:
+    """Assert that a stream decodes as before once `reset` or `end_catch_up` ends a catch-up."""
     processor: Any = driver.processor
     first, *rest = stimulus.chunks(1.0)
 
@@ -388,7 +388,7 @@ def _check_catch_up_ends(driver: StreamDriver, stimulus: Stimulus, how: str) -> 
         if catches_up:
             for _ in range(2):  # it may be called again
                 processor.begin_catch_up()
-            driver.reset() if how.endswith("reset") else processor.end_catch_up()
+            driver.reset() if end == "reset" else processor.end_catch_up()
         texts = []
         for audio in (np.concatenate((first, *rest[:2])), *rest[2:]):  # the first is a backlog
             driver.insert(audio)
@@ -403,6 +403,6 @@ def _check_catch_up_ends(driver: StreamDriver, stimulus: Stimulus, how: str) -> 
     usual, found = play(catches_up=False), play(catches_up=True)
     # An engine that answers in its own time may commit at other calls.
     if found != usual and all(play(catches_up=False) == usual for _ in range(REPEATS)):
-        what = f"what is committed and shown after each step, {how}"
+        what = f"what is committed and shown after each step, {how}after {end}"
         check_texts(usual[0], found[0], what=what)
-        raise AssertionError(f"{usual[1]} without a catch-up, {found[1]} {how}")
+        raise AssertionError(f"{how}{usual[1]} without a catch-up, {found[1]} after {end}")

@@ -169,10 +169,10 @@ class PackagingRules:
         ticking = [policy for policy in policies if policy.get("policy") != LONG_FORM]
         if not ticking:
             raise NotApplicable("long-form decodes every thirty seconds")
+        least, most = option.minimum or 0.0, option.maximum or math.inf
+        lengths = sorted({min(max(seconds, least), most) for seconds in TICKS})
         for policy in ticking:
             counts = []
-            least, most = option.minimum or 0.0, option.maximum or math.inf
-            lengths = sorted({min(max(seconds, least), most) for seconds in TICKS})
             for value in lengths:
                 before = wlk.faults.count
                 changes: dict[str, Any] = {**policy, option.name: value}

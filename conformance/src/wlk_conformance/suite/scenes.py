@@ -230,9 +230,9 @@ def begin_during_a_step(
     other.result()
 
 
-def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:
-    """Return speech of different lengths and words for each of STREAMS streams."""
-    return [wlk.speech(4 + index, seed=50 + index) for index in range(STREAMS)]
+def different_speech(wlk: BackendUnderTest, streams: int = STREAMS) -> list[Stimulus]:
+    """Return speech of different lengths and words for each of so many streams."""
+    return [wlk.speech(4 + index, seed=50 + index) for index in range(streams)]
 
 
 def check_solo(

@@ -376,7 +376,7 @@ class SharingRules:
         An engine call that fails in a batch fails in one stream only, and can be repeated.
         """
         faults, streams = wlk.faults, len(AHEAD)
-        stimuli = [wlk.speech(4 + index, seed=50 + index) for index in range(streams)]
+        stimuli = different_speech(wlk, streams)
         assert faults.calls.is_batching, (
             "batching is declared, but its EngineCalls do not batch; create them with "
             "is_batching=True and pass the engine's function through wrap_batch"

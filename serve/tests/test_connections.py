@@ -87,6 +87,17 @@ def test_a_handshake_that_the_parser_refuses_is_answered_and_closed(accepted, he
     assert "close" in calls(connection)
 
 
+def test_a_server_shuts_down_while_a_client_closes(opened):
+    """With TLS, or while data is unsent, a connection outlives its close frames."""
+    opened.data_received(b"\x88\x82\0\0\0\0\x03\xe8")
+    opened.transport.is_closing = lambda: True
+    sent = opened.transport.write.call_count
+    opened.shutdown()
+
+    assert calls(opened).count("close") == 1
+    assert opened.transport.write.call_count == sent
+
+
 def test_a_client_that_reads_nothing_is_not_read(opened):
     """Pongs for it would fill the memory, and its pings do not count as signs of life."""
     opened.data_received(b"\x89\x80\0\0\0\0")

@@ -152,8 +152,8 @@ def has_threshold_at_five_seconds(stream, emission, call):
 
 @alone("SIL-06")
 def has_threshold_at_a_minute(stream, emission, call):
-    """Adds 10 ms to every time after a silence of a minute or more."""
-    is_due = any(60 <= pause < 3600 for pause in stream.pauses)
+    """Adds 10 ms to every time after a silence of 60 to 90 s."""
+    is_due = any(60 <= pause < 90 for pause in stream.pauses)
     return each(emission, later(0.01)) if is_due else emission
 
 

@@ -168,6 +168,13 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
             raise
         self._read_again()
 
+    def shutdown(self) -> None:
+        # After a client's close frame, the base class raises and so ends the server's shutdown.
+        if self.transport.is_closing():
+            self.stop_keepalive()
+        else:
+            super().shutdown()
+
     def connection_lost(self, exc: Exception | None) -> None:
         if self._read_timer is not None:
             self._read_timer.cancel()

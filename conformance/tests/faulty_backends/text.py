@@ -18,7 +18,7 @@ from faulty_backends.base import (
     in_sessions,
     without,
 )
-from wlk_core import EPS, SAMPLE_RATE, ASRToken, Emission
+from wlk_core import EPS, SAMPLE_RATE, ASRToken, Emission, Transcript
 
 IDLE = 4  # calls in a row with nothing to do
 SEGMENT = 46  # words, one more than in the minutes of speech that the suite repeats
@@ -180,6 +180,23 @@ class ChangesReturnedToken(FaultyStream):
         if len(self.kept) >= 10:
             object.__setattr__(self.kept[-10], "text", " corrected")
         return emission
+
+
+@by_tests("COM-02")
+class PoolsShownTokens(FaultyStream):
+    """Takes the tokens of hypotheses from a pool, and writes the next hypothesis over them."""
+
+    def begin(self):
+        self.pool = []
+
+    def get_buffer(self):
+        shown = self.stream.get_buffer().tokens
+        for index, token in enumerate(shown):
+            if index == len(self.pool):
+                self.pool.append(attrs.evolve(token))
+            for name in ("start", "end", "text"):
+                object.__setattr__(self.pool[index], name, getattr(token, name))
+        return Transcript(tuple(self.pool[: len(shown)]))
 
 
 def respelled(spell):

@@ -123,6 +123,13 @@ class StableUntilAWordIsShown(FaultyStream):
         return attrs.evolve(emission, stable_up_to=emission.processed_up_to)
 
 
+@by_tests("TIME-03")
+def stable_after_three_seconds(stream, emission, call):
+    """Reports words as stable after three seconds, although ticks of five seconds hold them."""
+    settled = emission.processed_up_to - 3.0 if stream.tick == 5.0 else 0.0
+    return attrs.evolve(emission, stable_up_to=max(emission.stable_up_to, settled))
+
+
 @in_sessions("TIME-03")
 def stable_goes_back(stream, emission, call):
     """Reports an earlier stable time at the third flush."""

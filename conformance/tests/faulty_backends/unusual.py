@@ -35,6 +35,16 @@ class TakesSoftSpeechForNoise(Matcher):
 
 
 @by_tests("QUAL-04", spec=MATCHER)
+class WrapsSamplesBeyondScale(Matcher):
+    """Converts the audio to 16 bits without clipping it."""
+
+    def __call__(self, audio, **arguments):
+        """Decode what is left of the samples."""
+        integers = (audio * 32_767).astype(np.int64).astype(np.int16)
+        return super().__call__(np.float32(integers / 32_768), **arguments)
+
+
+@by_tests("QUAL-04", spec=MATCHER)
 class TakesLoudSpeechForDefect(Matcher):
     """Returns no words if a sample reaches the end of the scale."""
 

@@ -122,6 +122,7 @@ class CommittedTokens:
         self._spec = spec
         self._language = language
         self._snapshots: list[Snapshot] = []
+        self._shown: list[tuple[Any, Snapshot]] = []  # the newest hypothesis, as it was returned
         self._stable = 0.0
 
     @property
@@ -157,12 +158,18 @@ class CommittedTokens:
                 self._snapshots[index] = now
                 message = f"a token was {before} when it was returned, and later {now}"
                 yield Violation("COM-02", message)
+        for token, before in self._shown:
+            if (now := _snapshot(token)) != before:
+                message = f"a token of the hypothesis was {before} when it was returned"
+                yield Violation("COM-02", f"{message}, and later {now}")
 
     def check_shown(
         self, shown: Transcript, *, committed_end: float | None, is_flushed: bool
     ) -> Iterator[Violation]:
         """Check what get_buffer returned; `is_flushed` if no audio followed the last flush."""
+        yield from self.verify()
         tokens, before = shown.tokens, 0.0
+        self._shown = [(token, _snapshot(token)) for token in tokens]
         if is_flushed and tokens:
             yield Violation("HYP-03", f"the hypothesis is {shown.text!r} after a flush")
             return

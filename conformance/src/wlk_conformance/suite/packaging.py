@@ -24,7 +24,14 @@ from wlk_conformance.side_effects import (
     unusual_process,
 )
 from wlk_conformance.stalls import ends_in_time, look_at
-from wlk_conformance.suite.scenes import check_raises, counted, texts_of_calls, variant_streams
+from wlk_conformance.suite.scenes import (
+    check_raises,
+    counted,
+    policies_of,
+    stream_option,
+    texts_of_calls,
+    variant_streams,
+)
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM
 from wlk_core.errors import (
@@ -164,7 +171,7 @@ class PackagingRules:
     @rule("PKG-04", "an option is accepted, but capped or not passed on", kinds="F", since="2.0")
     def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
         """`tick_seconds`, if declared, decides how often the engine is called, with each policy."""
-        option, policies = _stream_option(wlk, "tick_seconds")
+        option, policies = stream_option(wlk, "tick_seconds")
         stimulus = wlk.speech(16, seed=7)
         ticking = [policy for policy in policies if policy.get("policy") != LONG_FORM]
         if not ticking:
@@ -254,7 +261,7 @@ class PackagingRules:
         shown: dict[str, bool] = {}
         for name in names:
             others = [{other: FREE_TEXTS[other]} for other in names if other != name]
-            for policy, beside in product(_stream_option(wlk, name)[1], ({}, *others)):
+            for policy, beside in product(stream_option(wlk, name)[1], ({}, *others)):
                 usual = {**policy, **beside}
                 with suppress(OptionError):  # not every policy of a model takes one, or both
                     shown[f"{name} {_with(usual)}"] = _has_effect(wlk, stimulus, usual, name)
@@ -363,30 +370,6 @@ def _point(wlk: BackendUnderTest) -> str:
     return wlk.entry_point
 
 
-def _stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[str, Any]]]:
-    """Return a stream option that the run does not set, and the policies to try it with."""
-    option = next((option for option in wlk.spec.all_options if option.name == name), None)
-    if option is None or option.scope != "stream" or name in wlk.options:
-        raise NotApplicable(f"no option {name} is declared for streams", "not declared")
-    policies = _policies(wlk, option)
-    if not policies:
-        raise NotApplicable(f"policy {wlk.policy} has no option {name}", "not declared")
-    return option, policies
-
-
-def _policies(wlk: BackendUnderTest, option: Option) -> list[dict[str, Any]]:
-    """Return the policies to try a stream option with."""
-    if not (option.policies or wlk.spec.policies):
-        return [{}]
-    policies: list[dict[str, Any]] = []
-    for policy in option.policies or wlk.spec.policies:
-        if policy == wlk.options.get("policy", policy):
-            with suppress(OptionError):  # not every model has every policy of its backend
-                wlk.stream(policy=policy)
-                policies.append({"policy": policy})
-    return policies
-
-
 def _work(wlk: BackendUnderTest, driver: StreamDriver) -> dict[str, int]:
     calls = {} if wlk.engine_calls is None else {"engine calls": wlk.engine_calls.count}
     return {**counted(driver.processor.stats), **calls}
@@ -408,7 +391,7 @@ def _utterance(
 def _effects_by_policy(wlk: BackendUnderTest, option: Option, seed: int) -> dict[str, bool]:
     """Return, for each policy that accepts *option*, whether it changes the work or the words."""
     effects = {}
-    for value, policy in product(off_default(option)[:1], _policies(wlk, option)):
+    for value, policy in product(off_default(option)[:1], policies_of(wlk, option)):
         stimulus = wlk.speech_for(policy, 4, seed=seed)
         with suppress(OptionError):  # not every model has every option of its backend
             changed = _utterance(wlk, stimulus, {**policy, option.name: value})

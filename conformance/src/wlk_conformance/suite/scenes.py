@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, product
 import threading
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wlk_conformance.calls import Calling
     from wlk_conformance.stimuli import Stimulus
     from wlk_core import ASRToken, StreamStats
+    from wlk_core.options import Option
     from wlk_core.streaming import Word
 
 BRIEF = 0.02  # seconds of a chunk, as a browser sends it
@@ -41,6 +42,7 @@ FEW = 5  # single words, the shortest ones
 #: Seconds between connected words, by whether they are coded: spoken ones need an edge.
 CONNECTED = {True: (0.0, 0.0), False: (0.06, 0.1)}
 QUIET, LOUD = 0.05, 1.0  # peaks
+OVER = 8.0  # peak of sound that was amplified without a limit
 RISING = (0.15, 0.5)  # peaks: half and twice as loud as other speech
 WORD_ERRORS = 0.1  # share of the words that a model gets wrong, unless its spec declares it
 GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
@@ -302,6 +304,11 @@ def unusual_clips(wlk: BackendUnderTest) -> dict[str, list[Stimulus]]:
     return clips
 
 
+def amplified(wlk: BackendUnderTest) -> Stimulus:
+    """Return a clip of known words, amplified beyond full scale."""
+    return wlk.log_stimulus(wlk.speech_source.speech(WORDS, seed=31).scaled(OVER))
+
+
 def rising(wlk: BackendUnderTest, count: int, *, seed: int) -> Stimulus:
     """
     Return *count* words softly and as many loudly, without scaling them if they are coded.
@@ -328,6 +335,30 @@ def variant_streams(
         except OptionError:  # not every model has every option of its backend
             continue
         yield name, driver, wlk.speech_for(arguments, count, **how)
+
+
+def stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[str, Any]]]:
+    """Return a stream option that the run does not set, and the policies to try it with."""
+    option = next((option for option in wlk.spec.all_options if option.name == name), None)
+    if option is None or option.scope != "stream" or name in wlk.options:
+        raise NotApplicable(f"no option {name} is declared for streams", "not declared")
+    policies = policies_of(wlk, option)
+    if not policies:
+        raise NotApplicable(f"policy {wlk.policy} has no option {name}", "not declared")
+    return option, policies
+
+
+def policies_of(wlk: BackendUnderTest, option: Option) -> list[dict[str, Any]]:
+    """Return the policies to try a stream option with."""
+    if not (option.policies or wlk.spec.policies):
+        return [{}]
+    policies: list[dict[str, Any]] = []
+    for policy in option.policies or wlk.spec.policies:
+        if policy == wlk.options.get("policy", policy):
+            with suppress(OptionError):  # not every model has every policy of its backend
+                wlk.stream(policy=policy)
+                policies.append({"policy": policy})
+    return policies
 
 
 def varied(wlk: BackendUnderTest) -> dict[str, tuple[Stimulus, tuple[ASRToken, ...]]]:

@@ -199,11 +199,18 @@ class TextRules:
                 f"with {arguments}, {committed} words were committed of {spoken} spoken"
             )
 
-    @rule("COM-02", "the emission contains the list that the processor continues to use")
+    @rule(
+        "COM-02",
+        "the emission contains the list that the processor continues to use",
+        "the tokens of a hypothesis are written over at the next step",
+    )
     def test_tokens_are_immutable(self, wlk: BackendUnderTest) -> None:
-        """Tokens are immutable."""
-        stimulus = wlk.speech(4, seed=3)
-        driver = wlk.run(stimulus)
+        """Tokens are immutable, those of hypotheses as well."""
+        stimulus = wlk.speech(8, seed=7)
+        # The monitor of every stream compares tokens with what they were.
+        driver = wlk.run(
+            stimulus, chunk_seconds=0.5, before=lambda driver, _: driver.processor.get_buffer()
+        )
         for record in driver.records:
             emission = record.emission
             tokens, upto = emission  # the monitor of every stream checks their types

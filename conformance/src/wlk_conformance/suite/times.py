@@ -17,7 +17,14 @@ from wlk_conformance.compare import (
 )
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.scenes import WORDS, check_alone, known_clips, unusual_clips, varied
+from wlk_conformance.suite.scenes import (
+    WORDS,
+    check_alone,
+    known_clips,
+    stream_option,
+    unusual_clips,
+    varied,
+)
 from wlk_conformance.testing import CELL_SECONDS
 from wlk_core.errors import OptionError
 
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
 PAUSE = 7.0  # seconds between clips of one stream
 LEADS = (0.5, 4.9, 5.0, 3600.0)  # seconds of silence before the first audio
+LONG_TICK = 5.0  # seconds
 MEDIAN_ERROR = 0.10  # seconds, on speech, unless the spec declares its own bound
 BIAS = 0.10  # seconds, likewise
 MISPLACED = 0.1  # share of the words; models sometimes put one into the padding after the audio
@@ -74,6 +82,7 @@ class TimeRules:
         "TIME-03",
         "processed_up_to is the last token's end, or stable_up_to is processed_up_to",
         "text is stable up to processed_up_to while there is no hypothesis",
+        "words are taken for stable after some seconds, although a tick lasts longer",
     )
     def test_reported_times_hold(self, wlk: BackendUnderTest) -> None:
         """
@@ -87,6 +96,12 @@ class TimeRules:
         check_clock(driver.processed_up_to, driver.clock)
         # Seconds apart, so that steps end in words while no other word is shown.
         wlk.run(wlk.speech(8, seed=12, gap=(2.0, 3.2)), chunk_seconds=0.5)
+        # Words wait longer if ticks have seconds.
+        with suppress(NotApplicable):
+            option, policies = stream_option(wlk, "tick_seconds")
+            tick = min(LONG_TICK, option.maximum or LONG_TICK)
+            for policy in policies:
+                wlk.run(wlk.speech(16, seed=7), **policy, tick_seconds=tick)
 
     @rule("TIME-03", "an empty step does not move processed_up_to, or has_backlog is wrong")
     def test_a_drained_stream_has_no_backlog(self, wlk: BackendUnderTest) -> None:

@@ -302,6 +302,18 @@ class KeepsLargeArray(KeepsCallersArray):
     shortest = SAMPLE_RATE
 
 
+@by_tests("IN-04")
+class KeepsReadOnlyArray(KeepsCallersArray):
+    """Keeps an array that it may not write until the next call instead of a copy."""
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        if is_float(audio) and not audio.flags.writeable:
+            super().insert_audio_chunk(audio, end_time)
+        else:
+            self.insert_kept()
+            FaultyStream.insert_audio_chunk(self, audio, end_time)
+
+
 @by_tests("IN-04", on="insert_audio_chunk")
 def clips_the_callers_array(stream, audio, end_time=None):
     """Clips the caller's array in its own memory after it has copied it."""

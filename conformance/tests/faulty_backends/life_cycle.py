@@ -21,7 +21,7 @@ from faulty_backends.base import (
 )
 from wlk_conformance import EngineFault, EngineFaults
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_core import ASRToken, Emission
+from wlk_core import SAMPLE_RATE, ASRToken, Emission
 from wlk_core.errors import StreamClosed
 
 CONTEXT = 75.0  # seconds after which a faulty model reaches its limit
@@ -401,6 +401,19 @@ class WarmupDisturbsStep(FaultyBackend):
         super().warmup()
 
 
+class _Flushing(_Stepping):
+    def made(self, call, make):
+        return super().made(call, make) if call == "finish" else FaultyStream.made(self, call, make)
+
+
+@by_tests("LIFE-09")
+class WarmupDisturbsFlush(WarmupDisturbsStep):
+    """Writes into the buffer of a flush that runs on another thread, which loses a word."""
+
+    def __init__(self):
+        FaultyBackend.__init__(self, _Flushing)
+
+
 @by_tests("LIFE-09")
 class WarmupChoosesTick(FaultyBackend):
     """Measures its engine in its warmup, and chooses the tick of later streams by that."""
@@ -501,6 +514,12 @@ def hides_failure_of_second_input(backend):
     FaultyBackend.warmup(backend)
     with suppress(EngineFault):
         FaultyBackend.warmup(backend)
+
+
+@by_tests("LIFE-07", on="process_iter")
+def does_not_drain_a_long_backlog(stream, is_last=False):
+    """Takes one step at `process_iter(is_last=True)` if more than 20 s were inserted at once."""
+    return FaultyStream.process_iter(stream, is_last and stream.chunk <= 20 * SAMPLE_RATE)
 
 
 @by_tests("LIFE-07", on="process_iter")

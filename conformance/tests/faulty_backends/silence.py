@@ -292,6 +292,22 @@ def accepts_any_duration(stream, seconds, offset=None):
         FaultyStream.end_silence(stream, seconds, offset)
 
 
+@by_tests("SIL-03")
+class EmptySilenceEndsUtterance(FaultyStream):
+    """Flushes at a silence of 0, and returns the words with the next call."""
+
+    flushed = ()
+
+    def end_silence(self, seconds, offset=None):
+        if seconds == 0:
+            self.flushed += self.stream.start_silence().committed
+        super().end_silence(seconds, offset)
+
+    def changed(self, emission, call):
+        flushed, self.flushed = self.flushed, ()
+        return attrs.evolve(emission, committed=flushed + emission.committed)
+
+
 @by_tests("SIL-03", on="waited")
 def ends_long_silence_early(stream, seconds):
     """Counts an hour of a silence that is longer."""

@@ -235,6 +235,20 @@ class ForgetsLanguageAfterNoise(FaultyStream):
         return spoken_in(emission, "en") if self.is_due and self.language else emission
 
 
+@by_tests("LANG-01")
+class ForgetsLanguageAfterLongNoise(FaultyStream):
+    """Reports English, whatever language is forced, after four seconds without words."""
+
+    flushed = 0.0  # seconds of audio at the last flush
+
+    def changed(self, emission, call):
+        if call == "start_silence":
+            seconds = self.stream.stats.audio_seconds
+            self.is_due = self.is_due or (not emission.committed and seconds - self.flushed > 4)
+            self.flushed = seconds
+        return spoken_in(emission, "en") if self.is_due and self.language else emission
+
+
 @alone("LANG-01")
 def reports_language_name(stream, emission, call):
     """Reports a detected language by its name instead of its code."""

@@ -100,14 +100,14 @@ def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
 
 
 def test_the_engine_is_kept_by_open_streams_and_by_nothing_else(toy: Toy) -> None:
-    """Once the backend is closed and the last stream is gone, the model is freed."""
+    """Once the backend and the last stream are closed, the model is freed, though both are kept."""
     backend, configs = toy()
     engine = weakref.ref(backend.engine)
     stream = backend.create_processor()
     backend.close()
     gc.collect()
     assert engine() is not None
-    del stream
+    stream.close()
     configs.clear()
     gc.collect()
 

@@ -192,6 +192,7 @@ class AudioRules:
         "IN-04",
         "the caller's array is kept, or an insert waits or copies all audio so far",
         "chunks that are too short for a step are kept in a list, without a copy",
+        "an array that the backend may not write is taken for one that nobody writes",
         "one lock guards the buffer and the engine call",
         "the audio is scaled or clipped in the caller's array",
     )
@@ -209,14 +210,17 @@ class AudioRules:
             driver.insert(chunk)
             assert counted(driver.processor.stats) == before, "inserting ran the model"
             driver.process()
-        for seconds in (1.0, BRIEF):
+        for seconds, is_read_only in ((1.0, False), (1.0, True), (BRIEF, False)):
             driver = wlk.stream()
             for chunk in stimulus.chunks(seconds):
                 buffer = chunk.copy()
-                driver.insert(buffer)  # and nothing is read, which could make a copy
+                inserted = buffer.view()
+                inserted.flags.writeable = not is_read_only
+                driver.insert(inserted)  # and nothing is read, which could make a copy
                 buffer[:] = 0.5
             driver.finish()
-            what = f"with chunks of {seconds:g} s that were overwritten after inserting"
+            kind = "read-only chunks" if is_read_only else "chunks"
+            what = f"with {kind} of {seconds:g} s that were overwritten after inserting"
             check_alone(wlk, stimulus, driver, what, tolerance=0.1)
         loud = wlk.log_stimulus(white_noise(0.1).scaled(2.0)).audio
         before_insert = loud.copy()

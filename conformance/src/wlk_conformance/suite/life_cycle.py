@@ -30,7 +30,7 @@ from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.rounds import rounds
 from wlk_conformance.suite.scenes import (
     LOUD,
-    begin_during_a_step,
+    begin_during,
     check_alone,
     check_around,
     check_raises,
@@ -63,6 +63,7 @@ FEW_WORDS = 6  # of a round whose median can be off by more than chance
 SHIFT = 0.1  # seconds: that median, unless the spec declares a larger bias
 GRID_SECONDS = 12.0  # at which a tick ends, whether it has 0.5, 1, 1.5, 2, 3 or 4 s
 REST_SECONDS = 0.1
+BACKLOG = 30.0  # seconds
 WARMUP_CALLS = 3  # of a warmup that fail, each in turn
 LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 
@@ -251,7 +252,7 @@ class LifeRules:
                 usual = texts_of_calls(run), counted(run.processor.stats)
                 assert usual != usually, f"with {name}: {usually} before a reset, {again} after it"
 
-    @rule("LIFE-07", "is_last is never read")
+    @rule("LIFE-07", "is_last is never read", "it makes a limited number of steps")
     def test_is_last_drains_without_closing(self, wlk: BackendUnderTest) -> None:
         """`process_iter(is_last=True)` commits all, as finish does, and leaves the stream open."""
         stimulus = wlk.speech(6, seed=5, tail=0.0)
@@ -274,6 +275,10 @@ class LifeRules:
         driver.finish()
         check_clock(driver.processed_up_to, 2 * stimulus.seconds)
         assert len(driver.tokens) > before, "no text came after process_iter(is_last=True)"
+        backlog = wlk.log_stimulus(white_noise(BACKLOG))
+        driver = wlk.stream(backlog.audio)
+        driver.process(is_last=True)
+        check_clock(driver.processed_up_to, backlog.seconds)
 
     @rule("LIFE-08", "an end-of-text token resets the whole stream, audio and clock", kinds="O")
     def test_a_limit_inside_the_model_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
@@ -357,6 +362,7 @@ class LifeRules:
         "LIFE-09",
         "warmup runs through a stream in use, or leaves its audio in a new one",
         "warmup measures the machine and changes the defaults of later streams",
+        "it writes into the buffer of an engine call that runs",
     )
     def test_warmup_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
         """`Backend.warmup()` leaves no trace, not even in a running step, and raises on failure."""
@@ -381,9 +387,14 @@ class LifeRules:
         if wlk.spec.thread_affinity == "same-thread":
             return
         stepping = wlk.stream(stimulus.audio)
-        begin_during_a_step(wlk, stepping, wlk.backend.warmup, what="warmup()")
+        begin_during(wlk, stepping.process, wlk.backend.warmup, what="warmup()")
         stepping.end()
         check_alone(wlk, stimulus, stepping, "with a warmup during a step", tolerance=0.1)
+        # Later calls may decode again what this one has lost, but none follows that of a flush.
+        flushing = wlk.stream()
+        flushing.feed(stimulus.audio)
+        begin_during(wlk, flushing.finish, wlk.backend.warmup, what="warmup()")
+        check_alone(wlk, stimulus, flushing, "with a warmup during a flush", tolerance=0.1)
 
     @rule("LIFE-09", "warmup logs its exception and goes on", kinds="F")
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
@@ -417,6 +428,7 @@ class LifeRules:
         "LIFE-10",
         "a thread waits on a queue that is never filled again",
         "what load started or opened has no owner that closes it",
+        "a reset makes what close would have ended anew",
         "temporary files are removed where a stream finishes, and not where it closes",
     )
     def test_close_releases_everything(self, wlk: BackendUnderTest) -> None:
@@ -435,6 +447,8 @@ class LifeRules:
             with tempfile.TemporaryDirectory() as folder, patch.object(tempfile, "tempdir", folder):
                 driver = wlk.stream(of=other)
                 idle = driver.processor.stats.state_bytes
+                driver.feed(stimulus.audio)
+                driver.reset()
                 driver.feed(stimulus.audio)
                 if is_finished:
                     driver.finish()

@@ -202,11 +202,11 @@ def while_a_step_runs(
         raise error
 
 
-def begin_during_a_step(
-    wlk: BackendUnderTest, driver: StreamDriver, call: Callable[[], object], *, what: str
+def begin_during(
+    wlk: BackendUnderTest, step: Callable[[], object], call: Callable[[], object], *, what: str
 ) -> None:
     """
-    Begin *call* on a new thread while a step runs; AssertionError if either does not end.
+    Begin *call* on a new thread while *step*, a call of a stream, runs; both must end.
 
     The call may wait for the engine, which goes on after MEETING.
     """
@@ -217,7 +217,7 @@ def begin_during_a_step(
         wait(begun, MEETING)
 
     faults = wlk.engine_calls
-    stepping = while_held(driver.process, begin, None if faults is None else faults.held)
+    stepping = while_held(step, begin, None if faults is None else faults.held)
     (other,) = begun
     if not ends_within(STUCK, other):
         how = "has ended" if stepping.done() else f"waits in {stepping.place}"

@@ -16,7 +16,7 @@ from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.suite.scenes import (
     MEETING,
     REPEATS,
-    begin_during_a_step,
+    begin_during,
     check_alone,
     check_raises,
     check_solo,
@@ -111,7 +111,7 @@ class SharingRules:
             opened.close()
 
         what = "opening, resetting and closing another stream"
-        begin_during_a_step(wlk, decoding, begin_and_end, what=what)
+        begin_during(wlk, decoding.process, begin_and_end, what=what)
         decoding.end()
         check_alone(wlk, stimulus, decoding, "while other streams begin and end", tolerance=0.1)
 

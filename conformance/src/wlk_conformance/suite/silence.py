@@ -48,6 +48,7 @@ CLIPS = range(40, 46)  # seeds
 RENAMED = frozenset({"fil", "he", "id", "jv", "nb", "no", "yi", "zh"})
 SHORT_AUDIO = 0.2  # seconds: the end of a word
 PAIRS = 4  # of words, because a policy may need many more to fill its window
+NO_WORDS = 6.0  # seconds of noise between utterances
 QUIET_SECONDS = 4.0  # after which a policy may have cut its window
 ENOUGH_WORDS = 10  # recognised words needed, because fewer are chance
 THRESHOLDS = ((0.19, 0.21), (4.99, 5.01), (59.9, 60.1))  # seconds below and above
@@ -219,6 +220,7 @@ class SilenceRules:
         "offset is added",
         "a duration is rounded to frames or bounded",
         "a silence that waits for a step is replaced by the next one",
+        "a silence of 0 ends the utterance",
     )
     def test_a_silence_moves_the_clock_exactly(self, wlk: BackendUnderTest) -> None:
         """
@@ -246,6 +248,12 @@ class SilenceRules:
             what = f"silences of {seconds} s with offset {offset}"
             early, lead = driver.tokens[: len(first)], 3 * seconds
             check_same(first, early, what=what, shift=lead, tolerance=0.1)
+        driver = wlk.stream()
+        for chunk in stimulus.chunks(0.5):
+            driver.feed(chunk)
+            driver.end_silence(0.0)
+        driver.finish()
+        check_alone(wlk, stimulus, driver, "with end_silence(0) after each chunk", tolerance=0.1)
         waiting = wlk.stream(stimulus.audio)  # which no step has taken yet
         for seconds in (0.3, 1.2, 0.3):
             waiting.end_silence(seconds)
@@ -452,7 +460,7 @@ class SpeakerRules:
     @rule(
         "LANG-01",
         "a forced language is never reported, or detection replaces it after silence",
-        "a forced language is dropped after an utterance without words",
+        "a forced language is dropped after an utterance without words, or after a long one",
     )
     def test_languages_are_declared_codes(self, wlk: BackendUnderTest) -> None:
         """
@@ -468,7 +476,7 @@ class SpeakerRules:
             return
         # As in ISO-05: English and one more, because a server may have a model of few languages.
         languages = sorted(wlk.spec.languages, key=lambda code: code != "en")[:2]
-        audio, noise = stimulus.audio, wlk.log_stimulus(white_noise(1.0, level=FAINT)).audio
+        audio, noise = stimulus.audio, wlk.log_stimulus(white_noise(NO_WORDS, level=FAINT)).audio
         play = partial(wlk.play, audio, 6.0, audio, 6.0, noise, 1.0, audio)
         # The first language may be the default of the engine, which hides that it is dropped.
         for arguments in ({}, *wlk.policy_variants):

@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -353,8 +353,10 @@ class OnlineStream:
                 self._cause = None  # its traceback holds the audio of the call that failed
                 self._input.close()
                 self._input.clear()
+                recognizer, self._recognizer = self._recognizer, cast("Any", None)
+                del self._make_recognizer  # either would keep the model of a stream that is kept
                 with engine_errors("the stream was closed, and its state could not be released"):
-                    self._recognizer.close()
+                    recognizer.close()
                 self._held_bytes = 0
         finally:
             self._exclusive.release()

@@ -13,7 +13,7 @@ from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import Stimulus, white_noise
 from wlk_conformance.suite.scenes import (
     GROSS,
-    amplified,
+    OVER,
     check_spoken,
     known_clips,
     unusual_clips,
@@ -152,7 +152,6 @@ class QualityRules:
     @rule(
         "QUAL-04",
         "short audio is answered with nothing, or a gate takes soft or connected words for noise",
-        "samples beyond full scale wrap around as they are converted to integers",
         since="2.0",
         kinds="O,S",
     )
@@ -160,13 +159,9 @@ class QualityRules:
         """
         So do connected words, single ones, soft and loud ones, and ones after seconds of zeros.
 
-        At least a third of each kind are right, and so are those of words amplified beyond full
-        scale, whether a backend clips them or not.
+        At least a third of each kind are right.
         """
-        clips = unusual_clips(wlk)
-        if not wlk.is_coded:
-            clips["beyond full scale"] = [amplified(wlk)]
-        for how, stimuli in clips.items():
+        for how, stimuli in unusual_clips(wlk).items():
             spoken = sum(len(stimulus.spoken) for stimulus in stimuli)
             recognised = [words_of(wlk.solo(stimulus)) for stimulus in stimuli]
             for stimulus in stimuli:
@@ -179,6 +174,25 @@ class QualityRules:
             assert right >= GROSS * spoken, (
                 f"{right} of {spoken} words spoken {how} were recognised, {recognised} came back"
             )
+
+    @rule(
+        "QUAL-04",
+        "samples beyond full scale wrap around as they are converted to integers",
+        since="2.0",
+        kinds="O,S",
+    )
+    def test_known_words_come_back_beyond_full_scale(self, wlk: BackendUnderTest) -> None:
+        """More than half of words amplified to four times full scale are right, clipped or not."""
+        if wlk.is_coded:
+            raise NotApplicable("coded audio cannot be scaled")
+        # Clipping costs a small model up to ten words of these, wrapping at least twelve.
+        stimulus = wlk.log_stimulus(wlk.speech_source.speech(2 * WORDS, seed=31).scaled(OVER))
+        recognised = words_of(wlk.run(stimulus).tokens)
+        right = len(align(stimulus.spoken, recognised))
+        assert right > len(stimulus.spoken) / 2, (
+            f"{right} of {len(stimulus.spoken)} words with a peak of {OVER:g} were recognised: "
+            f"{recognised}"
+        )
 
     @rule(
         "QUAL-04",

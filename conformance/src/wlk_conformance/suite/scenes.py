@@ -42,7 +42,7 @@ FEW = 5  # single words, the shortest ones
 #: Seconds between connected words, by whether they are coded: spoken ones need an edge.
 CONNECTED = {True: (0.0, 0.0), False: (0.06, 0.1)}
 QUIET, LOUD = 0.05, 1.0  # peaks
-OVER = 8.0  # peak of sound that was amplified without a limit
+OVER = 4.0  # peak of sound that was amplified without a limit
 RISING = (0.15, 0.5)  # peaks: half and twice as loud as other speech
 WORD_ERRORS = 0.1  # share of the words that a model gets wrong, unless its spec declares it
 GROSS = 1 / 3  # share of the words; a model that gets more wrong does not recognise them
@@ -302,11 +302,6 @@ def unusual_clips(wlk: BackendUnderTest) -> dict[str, list[Stimulus]]:
     for stimulus in chain.from_iterable(clips.values()):
         wlk.log_stimulus(stimulus)
     return clips
-
-
-def amplified(wlk: BackendUnderTest) -> Stimulus:
-    """Return a clip of known words, amplified beyond full scale."""
-    return wlk.log_stimulus(wlk.speech_source.speech(WORDS, seed=31).scaled(OVER))
 
 
 def rising(wlk: BackendUnderTest, count: int, *, seed: int) -> Stimulus:

@@ -150,7 +150,7 @@ class CommittedTokens:
         self._stable = max(self._stable, emission.stable_up_to)
 
     def verify(self, *, is_whole: bool = False) -> Iterator[Violation]:
-        """Compare the newest tokens, or all of them, with their snapshots."""
+        """Compare the newest tokens, or all of them, and the hypothesis with their snapshots."""
         tokens = self._life_cycle.tokens
         for index in range(0 if is_whole else max(0, len(tokens) - RECENT), len(tokens)):
             before, now = self._snapshots[index], _snapshot(tokens[index])

@@ -63,7 +63,7 @@ FEW_WORDS = 6  # of a round whose median can be off by more than chance
 SHIFT = 0.1  # seconds: that median, unless the spec declares a larger bias
 GRID_SECONDS = 12.0  # at which a tick ends, whether it has 0.5, 1, 1.5, 2, 3 or 4 s
 REST_SECONDS = 0.1
-BACKLOG = 30.0  # seconds
+BACKLOG = 30.0  # seconds that one call drains
 WARMUP_CALLS = 3  # of a warmup that fail, each in turn
 LOST = 0.03  # share of an engine's words that may be lost if hypotheses have to agree
 

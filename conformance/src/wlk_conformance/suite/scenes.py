@@ -206,8 +206,9 @@ def begin_during(
     wlk: BackendUnderTest, step: Callable[[], object], call: Callable[[], object], *, what: str
 ) -> None:
     """
-    Begin *call* on a new thread while *step*, a call of a stream, runs; both must end.
+    Begin *call* on a new thread while *step* runs; AssertionError if either does not end.
 
+    *step* is a call of a stream that runs the engine, such as `process_iter` or `finish`.
     The call may wait for the engine, which goes on after MEETING.
     """
     begun: list[Calling] = []
@@ -333,7 +334,11 @@ def variant_streams(
 
 
 def stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[str, Any]]]:
-    """Return a stream option that the run does not set, and the policies to try it with."""
+    """
+    Return a stream option that the run does not set, and the policies to try it with.
+
+    Raises NotApplicable if there is no such option, or the chosen policy does not take it.
+    """
     option = next((option for option in wlk.spec.all_options if option.name == name), None)
     if option is None or option.scope != "stream" or name in wlk.options:
         raise NotApplicable(f"no option {name} is declared for streams", "not declared")
@@ -344,7 +349,7 @@ def stream_option(wlk: BackendUnderTest, name: str) -> tuple[Option, list[dict[s
 
 
 def policies_of(wlk: BackendUnderTest, option: Option) -> list[dict[str, Any]]:
-    """Return the policies to try a stream option with."""
+    """Return the policies to try a stream option with, as arguments of streams."""
     if not (option.policies or wlk.spec.policies):
         return [{}]
     policies: list[dict[str, Any]] = []

@@ -354,7 +354,7 @@ class OnlineStream:
                 self._input.close()
                 self._input.clear()
                 recognizer, self._recognizer = self._recognizer, cast("Any", None)
-                del self._make_recognizer  # either would keep the model of a stream that is kept
+                del self._make_recognizer  # a closed stream must not keep the model
                 with engine_errors("the stream was closed, and its state could not be released"):
                     recognizer.close()
                 self._held_bytes = 0
